@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ppsim._native import _core
+from ppsim.arguments import checked, count
 from ppsim.errors import Error
 
 
@@ -19,6 +20,7 @@ class ScheduleBuilder:
     blocks: lists of stages that share parameters
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -67,6 +69,7 @@ class ScheduleBuilder:
         """W: the gradient of the stage's weights."""
         return self._add("W", stage, microbatch, rank, slice)
 
+    @checked
     def overlap(
         self, forward: tuple[int, int], backward: tuple[int, int], *, rank: int | None = None
     ) -> ScheduleBuilder:
@@ -88,17 +91,17 @@ class ScheduleBuilder:
         return _core.from_rows(self.name, self._shape, self._rows)
 
     def _add(self, kind: str, stage: int, microbatch: int, rank: int | None, slice: int) -> ScheduleBuilder:
-        suffix = f".{slice}" if self._shape.slices > 1 else ""
-        self._rows[self._rank_of(stage, rank)].append(f"{stage}{kind}{microbatch}{suffix}")
+        suffix = f".{count('slice', slice)}" if self._shape.slices > 1 else ""
+        self._rows[self._rank_of(stage, rank)].append(f"{stage}{kind}{count('microbatch', microbatch)}{suffix}")
         return self
 
     def _checked_rank(self, rank: int) -> int:
-        if not 0 <= rank < self._shape.ranks:
+        if not 0 <= count("rank", rank) < self._shape.ranks:
             raise Error("no such rank", found=str(rank), expected=f"0 to {self._shape.ranks - 1}")
         return rank
 
     def _rank_of(self, stage: int, rank: int | None) -> int:
-        if not 0 <= stage < self._shape.stages:
+        if not 0 <= count("stage", stage) < self._shape.stages:
             raise Error("no such stage", found=str(stage), expected=f"0 to {self._shape.stages - 1}")
         if rank is None:
             known = self._placement[stage]

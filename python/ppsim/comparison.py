@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of
 from ppsim.errors import Error
 from ppsim.registry import generate
@@ -55,6 +56,7 @@ class Comparison(Value):
             for row in cells
         )
 
+    @checked
     def show(self, *, width: int = 100) -> None:
         """Prints the table and all timelines."""
         print(self)
@@ -62,6 +64,7 @@ class Comparison(Value):
             print(f"\n{run.name}")
             run.show(width=width)
 
+    @checked
     def svg(self, *, width: int = 1200) -> str:
         """All timelines in one picture, one below the other, each to its own scale of time."""
         pictures, top = [], 0
@@ -72,6 +75,7 @@ class Comparison(Value):
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}">'
         return head + "".join(_without_prolog(picture) for picture in pictures) + "</svg>"
 
+    @checked
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """A self-contained HTML page of all runs, one of which can be laid over another."""
         _core.write_report([run._step for run in self.runs], os.fspath(path))
@@ -89,6 +93,7 @@ def _height(picture: str) -> int:
     return round(float(head.split('height="', 1)[1].split('"', 1)[0]))
 
 
+@checked
 def compare(
     what: Iterable[str | _core.Schedule | _core.Program | Run],
     *,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
 
@@ -41,6 +42,7 @@ class RegisteredCosts:
 _registered: dict[str, RegisteredCosts] = {}
 
 
+@checked
 def register_costs(name: str, function: CostFunction) -> None:
     """Makes a function known to the program as a cost model: `ppsim ... --plugin FILE.py --costs NAME:key=value`.
 
@@ -51,6 +53,7 @@ def register_costs(name: str, function: CostFunction) -> None:
     _registered[name] = RegisteredCosts(name, function)
 
 
+@checked
 def unregister_costs(name: str) -> None:
     """Forgets a cost model again."""
     _registered.pop(name, None)

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error, FileError
 
 _COUNTS = (
@@ -38,6 +39,7 @@ class Costs:
         self._sources = [_source(kind, value) for kind, value in parts]
 
     @classmethod
+    @checked
     def unit(cls, *, tokens: str = "", **units: float) -> Costs:
         """Costs of one stage's actions: F, B, I, W, R, FB (overlapped F and B), c (one transfer).
 
@@ -48,12 +50,14 @@ class Costs:
         return cls((("unit", (_unit_text(units), tokens)),))
 
     @classmethod
+    @checked
     def table(cls, tables: Mapping[str, Any] | str) -> Costs:
         """A table per stage and kind: the contents of a `--costs` file, as a dictionary or JSON text."""
         text = tables if isinstance(tables, str) else json.dumps(tables)
         return cls((("table", text),))
 
     @classmethod
+    @checked
     def read(cls, path: str | os.PathLike[str]) -> Costs:
         """A table of costs and sizes in a JSON file. Raises FileError."""
         return cls((("table", _core.Source.table(_text_of(path), os.fspath(path)).table_json()),))
@@ -74,6 +78,7 @@ class Costs:
         return costs_from_kineto(traces, transfer_ns=transfer_ns)
 
     @classmethod
+    @checked
     def from_model(
         cls,
         model: str,
@@ -134,6 +139,7 @@ class Costs:
         """Whether some stages may cost more than others."""
         return any(kind != "unit" for kind, _ in self._parts)
 
+    @checked
     def bound(self, schedule: _core.Schedule) -> str:
         """The table that these costs are for one schedule's pipeline, as JSON text."""
         return _core.bound_json(self._sources, schedule)
@@ -159,7 +165,7 @@ def _as_tuples(value: Any) -> Any:
 def _text_of(path: str | os.PathLike[str]) -> str:
     try:
         return pathlib.Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as wrong:
+    except (OSError, ValueError) as wrong:
         raise FileError(str(wrong), code="bad_file", file=os.fspath(path)) from wrong
 
 
@@ -202,8 +208,6 @@ def costs_of(costs: Costs | None, unit: Mapping[str, float] | None) -> Costs | N
     """The costs that `costs=` and `unit=` of a call give together."""
     if costs is not None and unit is not None:
         raise Error("give costs= or unit=, not both")
-    if costs is not None and not isinstance(costs, Costs):
-        raise Error("costs must be a ppsim.Costs", found=type(costs).__name__, expected="Costs.unit(...)")
     return Costs((("unit", (_unit_text(unit), "")),)) if unit is not None else costs
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ppsim._native import _core
+from ppsim.arguments import Long, checked
 from ppsim.errors import Error
 from ppsim.simulation import Run, threads_of
 from ppsim.values import Value
@@ -58,6 +59,7 @@ class Jitter(Value):
     mean_error_ns: float
     gains_ns: tuple[float, ...]
 
+    @checked
     def percentile(self, percent: float) -> float:
         """The shortest step that so many of them do not exceed."""
         if not 0 <= percent <= 100:
@@ -66,6 +68,7 @@ class Jitter(Value):
         return ordered[max(1, -int(-percent * len(ordered) // 100)) - 1]
 
 
+@checked
 def sensitivity(run: Run, by: str = "kind") -> list[Sensitivity]:
     """Sensitivities of a step in the order of instructions that it has.
 
@@ -75,6 +78,7 @@ def sensitivity(run: Run, by: str = "kind") -> list[Sensitivity]:
     return [_sensitivity(found) for found in _core.sensitivities(run._step, by)]
 
 
+@checked
 def break_even(first: Run, second: Run, over: str, *, added: bool = False) -> BreakEven:
     """At which costs of a group, such as "transfers", "F" or "rank:0", the other one of two runs is shorter.
 
@@ -90,6 +94,7 @@ def break_even(first: Run, second: Run, over: str, *, added: bool = False) -> Br
     )
 
 
+@checked
 def jitter(
     run: Run,
     *,
@@ -98,7 +103,7 @@ def jitter(
     slow_ranks: Mapping[int, float] | None = None,
     slow_links: Mapping[tuple[int, int], float] | None = None,
     samples: int = 1000,
-    seed: int = 1,
+    seed: Long = 1,
     threads: int | None = None,
 ) -> Jitter:
     """Steps whose costs vary, with slow ranks and links; the same with any number of threads.
@@ -108,6 +113,8 @@ def jitter(
     slow_ranks, slow_links: factors, {3: 1.2} and {(2, 3): 2}
     Raises what sensitivity raises; Error for a group, rank or link that the run does not have.
     """
+    if seed < 0:
+        raise Error("seed out of range", found=str(seed), expected="0 or more")
     words = _core.SpreadWords()
     words.vary = list((vary or {}).items())
     words.vary_ranks = vary_ranks

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import FileError, IllFormed
 
 Ir = _core.Schedule | _core.Program
 
 
+@checked
 def read(
     path: str | os.PathLike[str], *, dialect: str = "auto", communicators: str = "per-edge"
 ) -> _core.Schedule | _core.Program:
@@ -24,6 +26,7 @@ def read(
     return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, communicators))
 
 
+@checked
 def read_text(
     text: str, *, name: str = "<text>", dialect: str = "auto", communicators: str = "per-edge"
 ) -> _core.Schedule | _core.Program:
@@ -43,6 +46,7 @@ def _in_dialect(dialect: str, reader: Callable[[str], Ir]) -> Ir:
             raise wrong from None
 
 
+@checked
 def write(
     value: _core.Schedule | _core.Program,
     path: str | os.PathLike[str],

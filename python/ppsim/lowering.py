@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
 from ppsim.targets import lower_for
@@ -13,6 +14,7 @@ from ppsim.targets import lower_for
 _EXTRAS = {"load": "LOAD", "unshard": "UNSHARD", "reduce-grad": "REDUCE_GRAD", "opt": "OPT", "clip": "COLL"}
 
 
+@checked
 def lower(
     schedule: _core.Schedule,
     *,
@@ -77,10 +79,4 @@ def program_of(
     """A Program as it is, or with other communicators; a Schedule lowered under its costs."""
     if isinstance(value, _core.Program):
         return value if communicators is None else value.with_communicators(communicators)
-    if isinstance(value, _core.Schedule):
-        return lower(value, costs=costs, communicators=communicators or "per-edge")
-    raise Error(
-        "neither a Schedule nor a Program",
-        found=type(value).__name__,
-        expected="ppsim.generate(...), ppsim.read(...) or ppsim.lower(...)",
-    )
+    return lower(value, costs=costs, communicators=communicators or "per-edge")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import DoesNotFit, Error, FileError
 
 
@@ -97,10 +98,11 @@ class Plan:
         """The inverse of to_json. Raises FileError."""
         try:
             return _plan(json.loads(text))
-        except (TypeError, KeyError, json.JSONDecodeError) as wrong:
+        except (TypeError, KeyError, AttributeError, json.JSONDecodeError) as wrong:
             raise FileError(f"no plan: {wrong}", code="bad_file", expected="the text of Plan.to_json") from wrong
 
 
+@checked
 def plan(
     *,
     model: str,

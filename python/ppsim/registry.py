@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
 
@@ -34,6 +34,7 @@ class Registered:
 _registered: dict[str, Registered] = {}
 
 
+@checked
 def register(
     name: str,
     function: Generator,
@@ -54,6 +55,7 @@ def register(
     _registered[name] = Registered(name, function, bubble, peak)
 
 
+@checked
 def unregister(name: str) -> None:
     """Forgets a name again."""
     _registered.pop(name, None)
@@ -84,6 +86,7 @@ def schedules() -> list[str]:
     return [*_published(), *_registered]
 
 
+@checked
 def generate(
     name: str,
     *,
@@ -118,14 +121,10 @@ def generate(
     return _core.generate(name, words)
 
 
-def _count(name: str, value: Any) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise Error(f"{name} is no number of them", found=repr(value), expected="1 or more, such as 4")
-    return count
+def _count(name: str, value: int) -> int:
+    if value < 1:
+        raise Error(f"{name} is no number of them", found=str(value), expected="1 or more, such as 4")
+    return value
 
 
 def _setting(value: Any) -> str:

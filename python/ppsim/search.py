@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import DoesNotFit, Error, Unknown
 from ppsim.lowering import program_of
@@ -29,6 +30,7 @@ class Repair(Value):
         return self.program is not None
 
 
+@checked
 def repair(
     value: _core.Schedule | _core.Program,
     *,
@@ -74,6 +76,7 @@ class Synthesis(Value):
         return self.value_ns == self.lower_bound_ns
 
 
+@checked
 def synthesize(
     *,
     ranks: int,

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.arrays import structured
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error, FileError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: A Schedule or Program, and its costs.
-Point = tuple["_core.Schedule | _core.Program", Costs]
+Point = tuple[_core.Schedule | _core.Program, Costs]
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Run:
         """
         return structured(self._step.spans(), "span")
 
+    @checked
     def memory(self, rank: int) -> NDArray[numpy.void]:
         """Memory of a rank after each change; not copied, read-only. Fields: time_ns, round, bytes."""
         if not 0 <= rank < self.program.ranks:
@@ -190,18 +192,22 @@ class Run:
             "tokens_per_second": self.tokens_per_second,
         }
 
+    @checked
     def svg(self, *, title: str = "", width: int = 1200) -> str:
         """The timeline as a picture, a row per rank."""
         return self._step.svg(title or self.name, width)
 
+    @checked
     def show(self, *, width: int = 100) -> None:
         """Prints the timeline."""
         print(self._step.text(width), end="")
 
+    @checked
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """.csv, .json (Chrome, Perfetto) or .pftrace, by the suffix."""
         self._step.write_trace(os.fspath(path))
 
+    @checked
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """A self-contained HTML page to zoom and to point at."""
         _core.write_report([self._step], os.fspath(path))
@@ -262,6 +268,7 @@ def _run_again(name: str, program: _core.Program, costs: Costs, transport: str, 
     return Run(program, costs, name=name, transport=transport, buffers=buffers)
 
 
+@checked
 def simulate(
     value: _core.Schedule | _core.Program,
     *,
@@ -283,6 +290,7 @@ def simulate(
     return Run(program, known, name=name, transport=transport, buffers=buffers)
 
 
+@checked
 def simulate_many(
     points: Iterable[Point], *, transport: str = "any", threads: int | None = None
 ) -> list[_core.StepTimes]:
@@ -305,6 +313,6 @@ def threads_of(threads: int | None) -> int:
     """The number of threads of a call: by default as many as there are cores."""
     if threads is None:
         return len(os.sched_getaffinity(0))
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise Error("threads out of range", found=repr(threads), expected="1 or more, or None for all cores")
+    if threads < 1:
+        raise Error("threads out of range", found=str(threads), expected="1 or more, or None for all cores")
     return threads

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error, FileError
 
 _TRIES = 3  # of points whose worker was lost
@@ -63,6 +64,7 @@ class StudyResults:
         return f"{self.store}: {len(self.rows)} of {self.points} points done; {len(self.fits)} fit"
 
 
+@checked
 def study(
     question: str | os.PathLike[str] | dict[str, Any],
     *,
@@ -108,7 +110,7 @@ def _opened(question: str | os.PathLike[str] | dict[str, Any], store: str | os.P
     path = f"{file}.sqlite" if store is None else os.fspath(store)
     try:
         text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as wrong:
+    except (OSError, ValueError) as wrong:
         raise FileError(f"the study cannot be read: {wrong}", code="io", file=file) from wrong
     return _core.OpenStudy(text, file, path), path
 

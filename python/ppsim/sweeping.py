@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.arrays import structured
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
@@ -22,6 +23,7 @@ _KINDS = {"FB": ("OVERLAP_F_B",), "c": ("SEND_F", "SEND_B", "SEND_A")}
 _OVERLAP = 1
 
 
+@checked
 def sweep(
     value: _core.Schedule | _core.Program,
     durations_ns: Mapping[str, ArrayLike],
@@ -44,8 +46,6 @@ def sweep(
     Program has no action, and two arrays for one kind.
     """
     threads = threads_of(threads)
-    if not isinstance(durations_ns, Mapping):
-        raise Error("durations must be a mapping", found=type(durations_ns).__name__, expected='{"F": array, ...}')
     known = costs_of(costs, unit) or Costs.unit()
     program = program_of(value, known)
     _check_names(durations_ns, program)

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error
 from ppsim.registry import generate, registered
 from ppsim.simulation import Run, simulate
@@ -33,6 +34,7 @@ def cases(
     return [(p, m) for p in ranks for m in counts]
 
 
+@checked
 def check_schedule(
     name: str, *, ranks: int | None = None, microbatches: int | None = None, **settings: Any
 ) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import Long, checked
 from ppsim.costs import Costs, costs_of, sources_of
-from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, Error, IllFormed, Mismatch, Unknown
+from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, Error, FileError, IllFormed, Mismatch, Unknown
 from ppsim.lowering import program_of
 from ppsim.targets import check_alone, program_for
 
@@ -63,7 +64,9 @@ class Certificate:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._data = json.loads(text)
+        self._data = _loaded("certificate", text)
+        if "program_hash" not in self._data or "properties" not in self._data:
+            raise FileError("no certificate", code="bad_file", expected="the text of Certificate.to_json")
 
     @property
     def program_hash(self) -> str:
@@ -74,6 +77,7 @@ class Certificate:
         """The properties that it proves."""
         return list(self._data["properties"])
 
+    @checked
     def check(self, program: _core.Program, *, costs: Costs | None = None) -> None:
         """Raises Error naming the first claim that does not hold of this Program, with these sizes."""
         _core.check_certificate(self._text, program, sources_of(costs))
@@ -187,18 +191,31 @@ class Verdict:
 
     @classmethod
     def from_json(cls, text: str) -> Verdict:
-        """The inverse of to_json."""
+        """The inverse of to_json. Raises FileError."""
+        data = _loaded("verdict", text)
+        try:
+            return cls(
+                program=_core.Program.from_json(json.dumps(data["program"])),
+                transport=data["transport"],
+                properties={name: PropertyVerdict(**answer) for name, answer in data["properties"].items()},
+                memory=[RankMemory(**rank) for rank in data["memory"]],
+                memory_limit_bytes=data["memory_limit_bytes"],
+                certificate=data["certificate"] and Certificate(data["certificate"]),
+                about=data["about"],
+                all_microbatches=data["all_microbatches"],
+            )
+        except (TypeError, KeyError, AttributeError) as wrong:
+            raise FileError(f"no verdict: {wrong}", code="bad_file", expected="the text of Verdict.to_json") from wrong
+
+
+def _loaded(what: str, text: str) -> dict[str, Any]:
+    try:
         data = json.loads(text)
-        return cls(
-            program=_core.Program.from_json(json.dumps(data["program"])),
-            transport=data["transport"],
-            properties={name: PropertyVerdict(**answer) for name, answer in data["properties"].items()},
-            memory=[RankMemory(**rank) for rank in data["memory"]],
-            memory_limit_bytes=data["memory_limit_bytes"],
-            certificate=data["certificate"] and Certificate(data["certificate"]),
-            about=data["about"],
-            all_microbatches=data["all_microbatches"],
-        )
+    except (TypeError, ValueError) as wrong:
+        raise FileError(f"no {what}: {wrong}", code="bad_file", expected=f"the text of {what.title()}.to_json") from wrong
+    if not isinstance(data, dict):
+        raise FileError(f"no {what}", code="bad_file", expected=f"the text of {what.title()}.to_json")
+    return data
 
 
 def _explained(answer: PropertyVerdict) -> list[str]:
@@ -257,6 +274,7 @@ def question_of(
     return question
 
 
+@checked
 def verify(
     value: _core.Schedule | _core.Program,
     *,
@@ -265,7 +283,7 @@ def verify(
     buffers: int | None = None,
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
-    memory_limit: str | int | None = None,
+    memory_limit: str | Long | None = None,
     properties: Iterable[str] | None = None,
     timeout_s: float = 60,
     cross_check: bool = False,

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
+#include <string>
 #include <utility>
 
 #include "ppsim/core/ir/error.hpp"
@@ -38,6 +40,14 @@ T value_of(Expected<T> expected) {
   if (!expected) throw CoreError(std::move(expected).error());
   if constexpr (!std::is_void_v<T>) return *std::move(expected);
 }
+
+/// What a caller gave where a text is needed, which may be anything.
+struct GivenText {
+  nb::handle value;
+};
+
+/// The text that was given as `name`. Errors: throws CoreError for what is none. Requires: the GIL.
+[[nodiscard]] std::string given_text(const GivenText& given, const std::string& name);
 
 /// Errors: throws CoreError naming the policies there are.
 [[nodiscard]] CommunicatorPolicy policy_named(const std::string& name);
@@ -84,3 +94,13 @@ void bind_study(nb::module_& module);
 void bind_arrow(nb::module_& module);
 
 }  // namespace ppsim::python
+
+template <>
+struct nanobind::detail::type_caster<ppsim::python::GivenText> {
+  NB_TYPE_CASTER(ppsim::python::GivenText, const_name("str"))
+
+  bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
+    value.value = source;
+    return true;
+  }
+};

@@ -7,18 +7,31 @@
 namespace ppsim::python {
 namespace {
 
+/// A message may quote a part of a text, which can end within a character.
+nb::object unicode(const std::string& text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 /// Raises what ppsim/errors.py makes of the fields of an Error.
 void raise_in_python(const Error& error) {
   const ErrorPlace& place = error.place;
   const std::string_view code = error_code_name(error.code);
   const nb::object exception =
       nb::module_::import_("ppsim.errors")
-          .attr("from_core")(nb::str(code.data(), code.size()), error.message, place.file, place.row,
-                             place.column, place.found, place.expected);
+          .attr("from_core")(nb::str(code.data(), code.size()), unicode(error.message), unicode(place.file),
+                             place.row, place.column, unicode(place.found), unicode(place.expected));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
 }
 
 }  // namespace
+
+std::string given_text(const GivenText& given, const std::string& name) {
+  std::string text;
+  if (nb::try_cast(given.value, text)) return text;
+  throw CoreError({ErrorCode::bad_argument,
+                   name + " is of another type",
+                   {.found = nb::cast<std::string>(given.value.type().attr("__name__")), .expected = "a text"}});
+}
 
 void bind_errors(nb::module_&) {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {

@@ -185,12 +185,17 @@ void bind_common(nb::class_<T>& type, const char* what) {
           "to_json", [](const T& ir) { return to_json(ir); }, nb::call_guard<nb::gil_scoped_release>(),
           "The native file of it, as text.")
       .def_static(
-          "from_json", [what](const std::string& text) { return one_from_json<T>(text, what); }, "text"_a,
-          nb::call_guard<nb::gil_scoped_release>(), "The inverse of to_json. Raises FileError.")
+          "from_json",
+          [what](const GivenText& given) {
+            const std::string text = given_text(given, "text");
+            const nb::gil_scoped_release free;
+            return one_from_json<T>(text, what);
+          },
+          "text"_a, "The inverse of to_json. Raises FileError.")
       .def(
           "to_csv",
-          [](const T& ir, const std::string& dialect) {
-            return value_of(to_csv(ir, dialect_named(dialect)));
+          [](const T& ir, const GivenText& dialect) {
+            return value_of(to_csv(ir, dialect_named(given_text(dialect, "dialect"))));
           },
           "dialect"_a = "torch",
           "PyTorch's CSV of it, as text: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble.")
@@ -242,8 +247,8 @@ void bind_program(nb::module_& module) {
           "Their names.")
       .def(
           "with_communicators",
-          [](const Program& program, const std::string& policy) {
-            return value_of(with_communicators(program, policy_named(policy)));
+          [](const Program& program, const GivenText& policy) {
+            return value_of(with_communicators(program, policy_named(given_text(policy, "policy"))));
           },
           "policy"_a,
           "The same instructions with communicators per-rank, per-pair, per-edge or per-stage-edge.")

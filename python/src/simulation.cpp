@@ -255,9 +255,15 @@ std::string times_json(const StepTimes& times) {
   return nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(state));
 }
 
-StepTimes times_from_json(const std::string& text) {
+StepTimes times_from_json(const GivenText& given) {
+  const std::string text = given_text(given, "text");
   TimesState state;
-  const nb::object data = nb::module_::import_("json").attr("loads")(text);
+  nb::object data;
+  try {
+    data = nb::module_::import_("json").attr("loads")(text);
+  } catch (const nb::python_error&) {
+    data = nb::none();  // the error below names what is no JSON, too
+  }
   if (!nb::try_cast(data, state)) {
     throw CoreError({ErrorCode::bad_file,
                      "no times of a step",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ppsim._native import _core
 from ppsim.annotations import github
+from ppsim.arguments import checked, text
 from ppsim.errors import Error
 from ppsim.files import read, read_text
 from ppsim.targets import load, load_text, targets
@@ -20,6 +21,7 @@ from ppsim.verification import Verdict, proved, verify
 PipelineOrder = Mapping[int, Sequence[Any]]
 
 
+@checked
 def program(
     schedule: Any,
     *,
@@ -43,16 +45,17 @@ def program(
         return read_job(schedule, layers=layers, target=target or targets()[0]).checked()
     if isinstance(schedule, str | pathlib.PurePath):
         if target is not None:
-            return load(schedule, target=target, communicators=communicators)
+            return load(text("schedule", os.fspath(schedule)), target=target, communicators=communicators)
         return read(os.fspath(schedule), dialect=dialect, communicators=communicators or "per-edge")
     order = _order_of(schedule)
     rows = [",".join(_cell(action) for action in order[rank]) for rank in range(len(order))]
-    text = "\n".join(rows) + "\n"
+    cells = "\n".join(rows) + "\n"
     if target is not None:
-        return load_text(text, name="<pipeline_order>", target=target, communicators=communicators)
-    return read_text(text, name="<pipeline_order>", dialect=dialect, communicators=communicators or "per-edge")
+        return load_text(cells, name="<pipeline_order>", target=target, communicators=communicators)
+    return read_text(cells, name="<pipeline_order>", dialect=dialect, communicators=communicators or "per-edge")
 
 
+@checked
 def check(
     schedule: Any,
     *,

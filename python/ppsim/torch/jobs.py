@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error, FileError, JobError
 from ppsim.files import read
 from ppsim.registry import generate
@@ -86,6 +87,7 @@ def is_job(value: Any) -> bool:
     return hasattr(value, "parallelism") and hasattr(value, "training")
 
 
+@checked
 def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.15") -> Job:
     """Reads the pipeline of a torchtitan job.
 
@@ -95,8 +97,8 @@ def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.1
     Raises FileError for what is no job config. What torchtitan would refuse, or run differently from what is
     written, is in `problems`.
     """
-    if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 1):
-        raise Error("layers must be a whole number", found=repr(layers), expected="1 or more")
+    if layers is not None and layers < 1:
+        raise Error("a model has layers", found=str(layers), expected="1 or more")
     releases = [name for name in targets() if not name.startswith("jaxpp")]
     if target not in releases:
         raise Error("torchtitan runs on PyTorch", found=target, expected=", ".join(releases))

@@ -1,0 +1,222 @@
+"""Arguments of calls, held against their annotations: one of another type is an Error that names it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import inspect
+import math
+import operator
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+from ppsim.errors import Error
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: A whole number of 64 bits, such as bytes. Plain ones are counts, of 32 bits.
+Long = Annotated[int, 64]
+
+#: Gives the value, or what the C++ side takes for it. Raises _OtherTypeError.
+Taker = Callable[[Any], Any]
+
+_WORDS = {
+    str: "a text",
+    bool: "True or False",
+    float: "a number",
+    int: "a whole number",
+    types.NoneType: "None",
+    Mapping: "a dictionary",
+    dict: "a dictionary",
+    Callable: "a function",
+    os.PathLike: "a path",
+}
+_LONGEST = 60
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which refuses arguments that are not what their annotations say before it does anything.
+
+    Whole numbers of NumPy become those of Python, and what is iterated over a list. A missing or unknown name is
+    a TypeError, as everywhere in Python.
+    """
+
+    @functools.cache
+    def known() -> tuple[inspect.Signature, dict[str, tuple[Any, Taker]]]:
+        signature = inspect.signature(function)
+        kinds = {name: _annotation(parameter, function) for name, parameter in signature.parameters.items()}
+        return signature, {name: (kind, _taker(kind)) for name, kind in kinds.items()}
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        signature, takers = known()
+        bound = signature.bind(*args, **named)
+        for name, value in bound.arguments.items():
+            if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {key: _take(key, item, *takers[name]) for key, item in value.items()}
+            else:
+                bound.arguments[name] = _take(name, value, *takers[name])
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def count(name: str, value: Any) -> int:
+    """The value as a whole number of 32 bits, for calls that are too many to look at annotations. Raises Error."""
+    return int(_take(name, value, int, _count))
+
+
+def text(name: str, value: Any) -> str:
+    """The value as a text, where an annotation allows more. Raises Error."""
+    return str(_take(name, value, str, _unicode))
+
+
+def _take(name: str, value: Any, kind: Any, taker: Taker) -> Any:
+    try:
+        return taker(value)
+    except _OtherTypeError:
+        found = repr(value)
+        found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
+        raise Error(f"{name} is of another type", found=found, expected=_words(kind)) from None
+
+
+class _OtherTypeError(Exception):
+    """Not what iterating over an argument raises, which is the caller's."""
+
+
+class _Names(dict[str, Any]):
+    """Those that annotations use; what type checkers alone see may be anything."""
+
+    def __missing__(self, name: str) -> Any:
+        return Any
+
+
+def _annotation(parameter: inspect.Parameter, function: Callable[..., Any]) -> Any:
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return Any
+    return eval(annotation, _Names({**vars(builtins), **function.__globals__}))
+
+
+def _taker(kind: Any) -> Taker:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any or kind is object:
+        return lambda value: value
+    if origin is Annotated:
+        return _long
+    if kind in _TAKERS:
+        return _TAKERS[kind]
+    if origin in (typing.Union, types.UnionType):
+        return _first_of([_taker(one) for one in inner])
+    if origin is tuple:
+        return _tuple_of([_taker(one) for one in inner])
+    if origin in (Iterable, Sequence):
+        return _list_of(_taker(inner[0]))
+    if origin in (Mapping, dict):
+        return _mapping_of(origin, *map(_taker, inner))
+    return _instance_of(origin or kind)
+
+
+def _count(value: Any) -> int:
+    return _within(value, 2**31)
+
+
+def _long(value: Any) -> int:
+    return _within(value, 2**63)
+
+
+def _within(value: Any, limit: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not -limit <= operator.index(value) < limit:
+        raise _OtherTypeError
+    return operator.index(value)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        raise _OtherTypeError
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _OtherTypeError from None
+    if math.isnan(number):
+        raise _OtherTypeError
+    return value if type(value) in (int, float, Decimal) else number  # a cost prints as it was written
+
+
+def _unicode(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable() and _is_half(value):
+        raise _OtherTypeError
+    return value
+
+
+def _is_half(value: str) -> bool:
+    """Whether it has surrogates, which are no text for C++."""
+    return any("\ud800" <= character <= "\udfff" for character in value)
+
+
+_TAKERS: dict[Any, Taker] = {int: _count, float: _number, str: _unicode}
+
+
+def _first_of(takers: Sequence[Taker]) -> Taker:
+    def take(value: Any) -> Any:
+        for taker in takers:
+            with contextlib.suppress(_OtherTypeError):
+                return taker(value)
+        raise _OtherTypeError
+
+    return take
+
+
+def _tuple_of(takers: Sequence[Taker]) -> Taker:
+    def take(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, tuple | list) or len(value) != len(takers):
+            raise _OtherTypeError
+        return tuple(taker(item) for taker, item in zip(takers, value, strict=True))
+
+    return take
+
+
+def _list_of(taker: Taker) -> Taker:
+    def take(value: Any) -> list[Any]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise _OtherTypeError
+        return [taker(item) for item in value]
+
+    return take
+
+
+def _mapping_of(kind: type, key: Taker, item: Taker) -> Taker:
+    def take(value: Any) -> dict[Any, Any]:
+        if not isinstance(value, kind):
+            raise _OtherTypeError
+        return {key(name): item(value[name]) for name in value}
+
+    return take
+
+
+def _instance_of(kind: type) -> Taker:
+    def take(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise _OtherTypeError
+        return value
+
+    return take
+
+
+def _words(kind: Any) -> str:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_words, inner))
+    if origin is Annotated:
+        return _WORDS[int]
+    if origin is tuple:
+        return f"({', '.join(map(_words, inner))})"
+    if origin in (Iterable, Sequence):
+        return f"a list, each {_words(inner[0])}"
+    return _WORDS.get(origin or kind) or f"a {getattr(kind, '__name__', kind)}"
