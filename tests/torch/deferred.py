@@ -117,8 +117,7 @@ def check(ppsim, name):
 
 
 def main(ppsim, results):
-    found, good = {"versions": {"torch": torch.__version__}}, True
-    found["versions"]["ppsim"] = subprocess.run([ppsim, "--version"], capture_output=True, text=True).stdout.strip()
+    found, good = {"versions": {"torch": torch.__version__, "ppsim": generators.version_of(ppsim)}}, True
     for name in SCHEDULES:
         found[name] = result = check(ppsim, name)
         good &= all(set(of_policy) == {"proved"} for of_policy in result["default"].values())

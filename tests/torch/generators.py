@@ -1,6 +1,7 @@
 """PyTorch's own orders, made without a process group."""
 
 import csv
+import subprocess
 from types import SimpleNamespace
 
 from torch.distributed.pipelining import schedules
@@ -15,6 +16,12 @@ GENERATORS = {
     "zb-v": (schedules.ScheduleZBVZeroBubble, (1, 2, 3, 4)),
     "dualpipe-v": (schedules.ScheduleDualPipeV, (1, 2, 3, 4)),
 }
+
+
+def version_of(ppsim):
+    """The first line of --version, without the name."""
+    said = subprocess.run([ppsim, "--version"], capture_output=True, text=True, check=True).stdout
+    return said.splitlines()[0].removeprefix("ppsim ")
 
 
 def _stages(ranks, chunks):

@@ -6,7 +6,6 @@ scripts/test --torch makes the environment for it.
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,7 +27,7 @@ def _processor():
 
 def _versions(ppsim):
     return {
-        "ppsim": subprocess.run([ppsim, "--version"], capture_output=True, text=True, check=True).stdout.strip(),
+        "ppsim": generators.version_of(ppsim),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": platform.freedesktop_os_release()["PRETTY_NAME"],
