@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import inspect
 import math
@@ -68,8 +67,14 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def count(name: str, value: Any) -> int:
-    """The value as a whole number of 32 bits, for calls that are too many to look at annotations. Raises Error."""
+    """The value as a whole number of 32 bits, for calls that are too many to be `checked`. Raises Error."""
     return int(_take(name, value, int, _count))
+
+
+def number(name: str, value: Any) -> int | float | Decimal:
+    """The value as a number, for calls that are too many. Raises Error."""
+    taken: int | float | Decimal = _take(name, value, float, _number)
+    return taken
 
 
 def text(name: str, value: Any) -> str:
@@ -113,7 +118,8 @@ def _taker(kind: Any) -> Taker:
     if kind in _TAKERS:
         return _TAKERS[kind]
     if origin in (typing.Union, types.UnionType):
-        return _first_of([_taker(one) for one in inner])
+        plain = all(isinstance(one, type) and one not in _TAKERS for one in inner)
+        return _instance_of(inner) if plain else _first_of([_taker(one) for one in inner])
     if origin is tuple:
         return _tuple_of([_taker(one) for one in inner])
     if origin in (Iterable, Sequence):
@@ -166,8 +172,10 @@ _TAKERS: dict[Any, Taker] = {int: _count, float: _number, str: _unicode}
 def _first_of(takers: Sequence[Taker]) -> Taker:
     def take(value: Any) -> Any:
         for taker in takers:
-            with contextlib.suppress(_OtherTypeError):
+            try:
                 return taker(value)
+            except _OtherTypeError:  # not suppress: this runs for every point of a sweep
+                continue
         raise _OtherTypeError
 
     return take
@@ -200,7 +208,7 @@ def _mapping_of(kind: type, key: Taker, item: Taker) -> Taker:
     return take
 
 
-def _instance_of(kind: type) -> Taker:
+def _instance_of(kind: type | tuple[type, ...]) -> Taker:
     def take(value: Any) -> Any:
         if not isinstance(value, kind):
             raise _OtherTypeError

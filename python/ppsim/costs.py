@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from ppsim._native import _core
-from ppsim.arguments import checked
+from ppsim.arguments import checked, number, text
 from ppsim.errors import Error, FileError
 
 _COUNTS = (
@@ -39,7 +39,6 @@ class Costs:
         self._sources = [_source(kind, value) for kind, value in parts]
 
     @classmethod
-    @checked
     def unit(cls, *, tokens: str = "", **units: float) -> Costs:
         """Costs of one stage's actions: F, B, I, W, R, FB (overlapped F and B), c (one transfer).
 
@@ -47,7 +46,7 @@ class Costs:
         F + B, everything else but F, I, W and R, which are 1, to 0. `tokens`: what the slices of a sequence
         cost, as `--token-costs` reads it.
         """
-        return cls((("unit", (_unit_text(units), tokens)),))
+        return cls((("unit", (_unit_text(units), text("tokens", tokens))),))  # not `checked`: sweeps make many
 
     @classmethod
     @checked
@@ -175,13 +174,8 @@ def _unit_text(units: Mapping[str, float]) -> str:
 
 def _decimal(name: str, value: float) -> str:
     """Without an exponent, which the C++ reader of units takes for a mistake."""
-    text = repr(value)
-    if isinstance(value, int | float) and text.replace(".", "", 1).isdigit():
-        return text
-    try:
-        return format(Decimal(repr(value) if isinstance(value, float) else str(value)), "f")
-    except ArithmeticError:
-        raise Error("a cost must be a number", found=f"{name}={value!r}", expected="0 or more") from None
+    digits = str(number(name, value))
+    return digits if digits.replace(".", "", 1).isdigit() else format(Decimal(digits), "f")
 
 
 def _source(kind: str, value: Any) -> _core.Source:
