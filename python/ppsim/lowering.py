@@ -25,7 +25,7 @@ def lower(
     offload: str = "none",
     receive_buffers: int | None = None,
     send_done_delay: int | str | None = None,
-    with_: Iterable[str] = (),
+    with_: str | Iterable[str] = (),
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
     target: str | None = None,

@@ -122,13 +122,14 @@ def test_the_error_names_the_argument_and_what_would_be_right():
         ppsim.simulate(ONE, transports="any")
 
 
-def test_numbers_of_numpy_and_decimals_are_taken():
+def test_what_stands_for_a_number_or_a_list_is_taken():
     again = ppsim.ScheduleBuilder(ranks=numpy.int32(1), stages=1, microbatches=numpy.uint8(1))
     assert again.forward(numpy.int64(0), 0).backward(0, numpy.int64(0)).build().microbatches == 1
     assert ppsim.Costs.unit(F=numpy.float64(0.5), c=Decimal("0.1")) == ppsim.Costs.unit(F=0.5, c=0.1)
     assert ppsim.Costs.unit(F=1) != ppsim.Costs.unit(F=1.0), "a cost prints as it was written"
     assert len(ppsim.compare((name for name in ("1f1b", "gpipe")), ranks=2, microbatches=2)) == 2
     assert ppsim.Costs.unit(F=Fraction(1, 4)) == ppsim.Costs.unit(F=0.25)
+    assert ppsim.lower(ONE, with_="opt") == ppsim.lower(ONE, with_=["opt"]), "one is as good as a list of one"
 
 
 def test_what_an_iterator_of_the_caller_raises_is_not_hidden():
