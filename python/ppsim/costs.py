@@ -80,14 +80,14 @@ class Costs:
     @checked
     def from_model(
         cls,
-        model: str,
-        cluster: str,
+        model: str | os.PathLike[str],
+        cluster: str | os.PathLike[str],
         *,
         dtype: str = "bf16",
         recompute: str = "none",
         rank_order: str = "tp-cp-dp-pp",
         layout: str = "even",
-        stack: str = "megatron-core",
+        stack: str | os.PathLike[str] = "megatron-core",
         calibration: str | os.PathLike[str] = "",
         **counts: int,
     ) -> Costs:
@@ -110,7 +110,7 @@ class Costs:
             "recompute": recompute,
             "rank_order": rank_order,
             "layout": layout,
-            "stack": stack,
+            "stack": str(stack),
         }
         if calibration:
             texts["calibration"] = os.fspath(calibration)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ppsim._native import _core
-from ppsim.arguments import checked
+from ppsim.arguments import Long, checked
 from ppsim.errors import DoesNotFit, Error, FileError
 
 
@@ -105,18 +106,18 @@ class Plan:
 @checked
 def plan(
     *,
-    model: str,
-    cluster: str,
+    model: str | os.PathLike[str],
+    cluster: str | os.PathLike[str],
     nodes: int | Sequence[int],
     global_batch_size: int,
     fixed: Mapping[str, object] | None = None,
     objective: str = "time",
-    min_spare_memory: str = "",
+    min_spare_memory: str | Long = "",
     top: int = 10,
     front: float = 1.02,
     transport: str = "",
     sequence_length: int = 0,
-    stack: str = "megatron-core",
+    stack: str | os.PathLike[str] = "megatron-core",
     rank_order: str = "tp-cp-dp-pp",
     pipeline_only: bool = False,
 ) -> Plan:
@@ -131,7 +132,7 @@ def plan(
     Ctrl-C ends it. Raises DoesNotFit with the plan that misses the memory by least; Error for values that are none.
     """
     words = _core.PlanWords()
-    words.model, words.cluster, words.stack, words.rank_order = str(model), str(cluster), stack, rank_order
+    words.model, words.cluster, words.stack, words.rank_order = str(model), str(cluster), str(stack), rank_order
     words.nodes = [nodes] if isinstance(nodes, int) else list(nodes)
     if not words.nodes or min(words.nodes) < 1 or global_batch_size < 1 or top < 1 or not 1 <= front <= 100:
         raise Error(
