@@ -199,7 +199,7 @@ def _list_of(taker: Taker) -> Taker:
     return take
 
 
-def _mapping_of(kind: type, key: Taker, item: Taker) -> Taker:
+def _mapping_of(kind: type[Mapping[Any, Any]], key: Taker, item: Taker) -> Taker:
     def take(value: Any) -> dict[Any, Any]:
         if not isinstance(value, kind):
             raise _OtherTypeError
