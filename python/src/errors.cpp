@@ -28,9 +28,10 @@ void raise_in_python(const Error& error) {
 std::string given_text(const GivenText& given, const std::string& name) {
   std::string text;
   if (nb::try_cast(given.value, text)) return text;
-  throw CoreError({ErrorCode::bad_argument,
-                   name + " is of another type",
-                   {.found = nb::cast<std::string>(given.value.type().attr("__name__")), .expected = "a text"}});
+  throw CoreError(
+      {ErrorCode::bad_argument,
+       name + " is of another type",
+       {.found = nb::cast<std::string>(given.value.type().attr("__name__")), .expected = "a text"}});
 }
 
 void bind_errors(nb::module_&) {
