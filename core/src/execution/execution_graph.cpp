@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "fact_index.hpp"
 #include "meetings.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
@@ -192,10 +194,21 @@ class RankWalk {
     return -1;
   }
 
+  /// Latest first. Data first among equals: "waits for its input" says more than "waits for its queue".
+  void sort_waits() {
+    const auto before = [](const Wait& a, const Wait& b) {
+      return a.on != b.on ? a.on > b.on : a.reason < b.reason;
+    };
+    constexpr std::size_t kFew = 8;  // nearly always, and a general sort takes longer to begin
+    if (waits_.size() > kFew) return std::sort(waits_.begin(), waits_.end(), before);
+    for (std::size_t i = 1; i < waits_.size(); ++i) {
+      for (std::size_t k = i; k > 0 && before(waits_[k], waits_[k - 1]); --k)
+        std::swap(waits_[k], waits_[k - 1]);
+    }
+  }
+
   void emit() {
-    // Data first among equals: "waits for its input" says more than "waits for its queue".
-    std::sort(waits_.begin(), waits_.end(),
-              [](const Wait& a, const Wait& b) { return a.on != b.on ? a.on > b.on : a.reason < b.reason; });
+    sort_waits();
     bool seen[2] = {false, false};
     InstructionId previous;
     for (const Wait& wait : waits_) {
@@ -225,6 +238,48 @@ class RankWalk {
   std::string impossible_;
 };
 
+/// The predecessors of the instructions of some ranks, numbered as if there were no others before them.
+ExecutionGraph waits_of(const Program& program, const TransportCapabilities& capabilities,
+                        const RankRange& ranks) {
+  ExecutionGraph graph;
+  graph.capabilities = capabilities;
+  const std::size_t size = program.first(ranks.last).index() - program.first(ranks.first).index();
+  graph.predecessor_begin.reserve(size + 1);
+  graph.predecessors.reserve(size * 2);
+  graph.reasons.reserve(size * 2);
+  graph.predecessor_begin.push_back(0);
+  FactIndex facts(program.pipeline(), FactIndex::OneRank());
+  for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
+    facts.start(program, rank);
+    RankWalk(program, facts, rank, graph).run();
+  }
+  return graph;
+}
+
+/// Adds what was made of the ranks that follow.
+void append(ExecutionGraph& graph, const ExecutionGraph& more) {
+  const auto before = static_cast<std::uint32_t>(graph.predecessors.size());
+  for (std::size_t i = 1; i < more.predecessor_begin.size(); ++i)
+    graph.predecessor_begin.push_back(before + more.predecessor_begin[i]);
+  graph.predecessors.insert(graph.predecessors.end(), more.predecessors.begin(), more.predecessors.end());
+  graph.reasons.insert(graph.reasons.end(), more.reasons.begin(), more.reasons.end());
+  graph.unsatisfiable.insert(graph.unsatisfiable.end(), more.unsatisfiable.begin(), more.unsatisfiable.end());
+}
+
+/// Instructions wait for others of their own rank alone, so that ranks are walked apart.
+ExecutionGraph waits_of_all(const Program& program, const TransportCapabilities& capabilities) {
+  std::vector<ExecutionGraph> parts =
+      by_rank_ranges(program, [&](const RankRange& ranks) { return waits_of(program, capabilities, ranks); });
+  std::size_t waits = 0;
+  for (const ExecutionGraph& part : parts) waits += part.predecessors.size();
+  ExecutionGraph& graph = parts.front();
+  graph.predecessor_begin.reserve(program.size() + 1);
+  graph.predecessors.reserve(waits);
+  graph.reasons.reserve(waits);
+  for (std::size_t i = 1; i < parts.size(); ++i) append(graph, std::exchange(parts[i], ExecutionGraph()));
+  return std::move(graph);
+}
+
 }  // namespace
 
 bool ExecutionGraph::waits_forever(InstructionId id) const {
@@ -245,14 +300,7 @@ bool is_chained(const LaunchChain& chain, const Program& program, InstructionId 
 ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {
   PPSIM_CHECK(!capabilities.residency || capabilities.launches.order == LaunchOrder::none,
               "a residency limit with ordered launches");
-  ExecutionGraph graph;
-  graph.capabilities = capabilities;
-  graph.predecessor_begin.reserve(program.size() + 1);
-  graph.predecessors.reserve(program.size() * 2);
-  graph.reasons.reserve(program.size() * 2);
-  graph.predecessor_begin.push_back(0);
-  const FactIndex facts(program);
-  for (int r = 0; r < program.pipeline().ranks(); ++r) RankWalk(program, facts, RankId(r), graph).run();
+  ExecutionGraph graph = waits_of_all(program, capabilities);
   add_messages(program, graph);
   add_collective_meetings(program, graph);
   return graph;

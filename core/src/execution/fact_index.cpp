@@ -4,13 +4,26 @@
 
 namespace ppsim {
 
-FactIndex::FactIndex(const Program& program) : pipeline_(program.pipeline()) {
-  for (int r = 0; r < pipeline_.ranks(); ++r) {
-    const RankId rank(r);
-    for (auto id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
-      for (const Action& action : program.actions(id)) {
-        if (belongs_on(pipeline_, action, rank)) add(rank, action, id);
-      }
+FactIndex::FactIndex(const Pipeline& pipeline)
+    : pipeline_(pipeline), rows_(static_cast<std::size_t>(pipeline.stages())) {
+  for (std::size_t s = 0; s < rows_; ++s) row_of_.push_back(s);
+}
+
+FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
+    : pipeline_(pipeline), row_of_(static_cast<std::size_t>(pipeline.stages()), 0) {
+  for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
+    const std::span<const StageId> stages = pipeline.stages_of(rank);
+    for (std::size_t i = 0; i < stages.size(); ++i) row_of_[stages[i]] = i;
+    rows_ = std::max(rows_, stages.size());
+  }
+}
+
+void FactIndex::start(const Program& program, RankId rank) {
+  for (std::vector<InstructionId>& table : dense_) std::fill(table.begin(), table.end(), InstructionId());
+  sparse_.clear();
+  for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+    for (const Action& action : program.actions(id)) {
+      if (belongs_on(pipeline_, action, rank)) add(rank, action, id);
     }
   }
 }
@@ -49,7 +62,7 @@ bool FactIndex::is_dense(RankId rank, const Fact& fact) const {
 std::size_t FactIndex::cell(const Fact& fact) const {
   const auto microbatches = static_cast<std::size_t>(pipeline_.microbatches());
   const auto slices = static_cast<std::size_t>(pipeline_.slices());
-  return (static_cast<std::size_t>(fact.subject) * microbatches + static_cast<std::size_t>(fact.microbatch)) *
+  return (row_of_[StageId(fact.subject)] * microbatches + static_cast<std::size_t>(fact.microbatch)) *
              slices +
          static_cast<std::size_t>(fact.slice);
 }
@@ -61,8 +74,7 @@ void FactIndex::add(RankId rank, const Fact& fact, InstructionId provider) {
   }
   std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
   if (table.empty()) {
-    table.resize(static_cast<std::size_t>(pipeline_.stages()) *
-                 static_cast<std::size_t>(pipeline_.microbatches()) *
+    table.resize(rows_ * static_cast<std::size_t>(pipeline_.microbatches()) *
                  static_cast<std::size_t>(pipeline_.slices()));
   }
   InstructionId& entry = table[cell(fact)];

@@ -13,9 +13,13 @@ namespace ppsim {
 /// Which instruction (or step of a schedule) provides a fact: the first one of the rank in issue order.
 class FactIndex {
  public:
-  /// Requires: `pipeline` outlives the index.
-  explicit FactIndex(const Pipeline& pipeline) : pipeline_(pipeline) {}
-  explicit FactIndex(const Program& program);
+  /// For all ranks at once. Requires: `pipeline` outlives the index.
+  explicit FactIndex(const Pipeline& pipeline);
+
+  /// For one rank after another, in the memory that one takes: `start` forgets the rank before.
+  struct OneRank {};
+  FactIndex(const Pipeline& pipeline, OneRank);
+  void start(const Program& program, RankId rank);
 
   /// Requires: belongs_on(pipeline, action, rank); called in issue order per rank.
   void add(RankId rank, const Action& action, InstructionId provider);
@@ -30,6 +34,8 @@ class FactIndex {
   void add(RankId rank, const Fact& fact, InstructionId provider);
 
   const Pipeline& pipeline_;
+  IdVector<StageId, std::size_t> row_of_;  ///< of the dense tables
+  std::size_t rows_ = 0;
   std::array<std::vector<InstructionId>, kFactKindCount> dense_;
   std::map<std::pair<RankId, Fact>, InstructionId> sparse_;
   std::vector<Fact> scratch_;

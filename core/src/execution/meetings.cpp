@@ -10,19 +10,35 @@ namespace {
 class ChannelIndex {
  public:
   explicit ChannelIndex(const Program& program)
-      : ranks_(static_cast<std::uint64_t>(program.pipeline().ranks())) {}
+      : ranks_(static_cast<std::uint64_t>(program.pipeline().ranks())),
+        recent_(program.communicators().size()) {}
 
   std::uint32_t operator()(CommunicatorId communicator, RankId source, RankId destination) {
+    Recent& recent = recent_[communicator];
+    if (recent.source != source || recent.destination != destination)
+      recent = {source, destination, number(communicator, source, destination)};
+    return recent.channel;
+  }
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
+
+ private:
+  /// What a communicator was asked for last: nearly always what it is asked for next.
+  struct Recent {
+    RankId source;
+    RankId destination;
+    std::uint32_t channel = 0;
+  };
+
+  std::uint32_t number(CommunicatorId communicator, RankId source, RankId destination) {
     const std::uint64_t key = (static_cast<std::uint64_t>(communicator.value()) * ranks_ +
                                static_cast<std::uint64_t>(source.value())) *
                                   ranks_ +
                               static_cast<std::uint64_t>(destination.value());
     return index_.try_emplace(key, static_cast<std::uint32_t>(index_.size())).first->second;
   }
-  [[nodiscard]] std::size_t size() const { return index_.size(); }
 
- private:
   std::uint64_t ranks_;
+  IdVector<CommunicatorId, Recent> recent_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_;  // looked up only, never iterated
 };
 
@@ -53,9 +69,11 @@ void for_each_transfer(const Program& program, ChannelIndex& channels, Visit vis
   }
 }
 
-void check_match(const Program& program, Message& message, RankId sender) {
+void check_match(const Program& program, Message& message) {
   if (!message.complete()) return;
   const Action& send = program.all_actions()[message.send_action];
+  // Only of activations the counterpart names the sender's rank.
+  const RankId sender = send.kind == OpKind::send_activation ? program.rank_of(message.send) : RankId();
   message.matched = counterpart(send, sender) == program.all_actions()[message.receive_action];
 }
 
@@ -82,26 +100,23 @@ void add_messages(const Program& program, ExecutionGraph& graph) {
     channel.sends = channel.receives = 0;
   }
   graph.messages.assign(total, Message{});
-  std::vector<RankId> sender(total);
   const int credits = graph.capabilities.credits.value_or(0);
-  for_each_transfer(
-      program, channels,
-      [&](InstructionId id, std::uint32_t action, const Action& a, RankId rank, std::uint32_t c) {
-        const bool out = is_send(a.kind);
-        const std::uint32_t nth = out ? ends[c].sends++ : ends[c].receives++;
-        const std::uint32_t at = ends[c].begin + nth;
-        Message& message = graph.messages[at];
-        (out ? message.send : message.receive) = id;
-        (out ? message.send_action : message.receive_action) = action;
-        if (out) sender[at] = rank;
-        if (nth > 0) message.previous = static_cast<std::int32_t>(at) - 1;
-        if (credits > 0 && nth >= static_cast<std::uint32_t>(credits))
-          message.credit = static_cast<std::int32_t>(at) - credits;
-        const std::uint32_t slot =
-            graph.message_begin[id.index()] + (action - program.instruction(id).first_action);
-        graph.message_items[slot] = at;
-      });
-  for (std::size_t i = 0; i < graph.messages.size(); ++i) check_match(program, graph.messages[i], sender[i]);
+  for_each_transfer(program, channels,
+                    [&](InstructionId id, std::uint32_t action, const Action& a, RankId, std::uint32_t c) {
+                      const bool out = is_send(a.kind);
+                      const std::uint32_t nth = out ? ends[c].sends++ : ends[c].receives++;
+                      const std::uint32_t at = ends[c].begin + nth;
+                      Message& message = graph.messages[at];
+                      (out ? message.send : message.receive) = id;
+                      (out ? message.send_action : message.receive_action) = action;
+                      if (nth > 0) message.previous = static_cast<std::int32_t>(at) - 1;
+                      if (credits > 0 && nth >= static_cast<std::uint32_t>(credits))
+                        message.credit = static_cast<std::int32_t>(at) - credits;
+                      const std::uint32_t slot =
+                          graph.message_begin[id.index()] + (action - program.instruction(id).first_action);
+                      graph.message_items[slot] = at;
+                    });
+  for (Message& message : graph.messages) check_match(program, message);
 }
 
 void add_collective_meetings(const Program& program, ExecutionGraph& graph) {
