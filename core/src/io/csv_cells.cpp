@@ -20,7 +20,8 @@ Expected<std::optional<std::string_view>> CsvReader::next_cell() {
   if (!in_row_) return std::nullopt;
   ++column_;
   std::string_view cell = text_;
-  if (take("\"")) {
+  is_quoted_ = take("\"");
+  if (is_quoted_) {
     PPSIM_ASSIGN_OR_RETURN(const auto quoted, read_quoted());
     cell = quoted;
   } else {

@@ -24,6 +24,9 @@ class CsvReader {
   /// Errors: bad_file for a quoted cell that does not end, or goes on behind its closing quote.
   Expected<std::optional<std::string_view>> next_cell();
 
+  /// Whether that cell was quoted: its text is the reader's, not the file's.
+  [[nodiscard]] bool is_quoted() const { return is_quoted_; }
+
   /// Where the row begins, and which of its cells was read last; from 1.
   [[nodiscard]] int line() const { return row_line_; }
   [[nodiscard]] int column() const { return column_; }
@@ -39,6 +42,7 @@ class CsvReader {
   std::string_view text_;
   const std::string& file_;
   std::string quoted_;  ///< what the last quoted cell says
+  bool is_quoted_ = false;
   bool in_row_ = false;
   int line_ = 0;
   int row_line_ = 0;

@@ -40,7 +40,7 @@ class PendingWaits {
   PendingWaits(const Target& target, const std::string& file) : target_(target), file_(file) {}
 
   Expected<void> add(const TorchCell& cell) {
-    for (const ScannedAction& action : cell.actions) {
+    for (const TorchAction& action : cell.actions()) {
       if (cell.waits) {
         pending_.erase(key_of(action));
         continue;
@@ -56,14 +56,14 @@ class PendingWaits {
   [[nodiscard]] Expected<void> check_end() const {
     if (pending_.empty()) return {};
     const TorchCell& cell = *pending_.begin()->second;
-    std::string wait = cell.text;
+    std::string wait(cell.text);
     wait.insert(wait.find_first_not_of("0123456789"), "WAIT_");
     return refusal(target_, "nothing waits for this", place_of(cell, wait + " behind it in its row"));
   }
 
  private:
-  using Key = std::tuple<OpKind, std::int32_t, std::optional<std::int32_t>>;
-  static Key key_of(const ScannedAction& action) { return {action.kind, action.subject, action.number}; }
+  using Key = std::tuple<OpKind, std::int32_t, std::int32_t>;
+  static Key key_of(const TorchAction& action) { return {action.kind, action.subject, action.number}; }
 
   [[nodiscard]] bool reducing() const {
     return std::ranges::any_of(
@@ -73,7 +73,7 @@ class PendingWaits {
     return {.file = file_,
             .row = cell.row,
             .column = cell.column,
-            .found = cell.text,
+            .found = std::string(cell.text),
             .expected = std::move(expected)};
   }
   [[nodiscard]] Expected<void> second_reduction(const TorchCell& cell) const {
@@ -94,7 +94,7 @@ Expected<void> check_no_waits(const Target& target, const TorchCells& cells, con
                    {.file = file,
                     .row = wait->row,
                     .column = wait->column,
-                    .found = wait->text,
+                    .found = std::string(wait->text),
                     .expected = "--for torch-2.15, or a file that ppsim convert --for " +
                                 std::string(target.name) + " writes"});
   }

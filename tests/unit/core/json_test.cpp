@@ -299,6 +299,37 @@ TEST(JsonErrors, CellsAndInstructionsHaveLineAndColumn) {
             "[0, 1))");
 }
 
+/// Rows are taken out of the text where they are plain, and are the same where they are not.
+TEST(Json, RowsReadAlikeInAnySpelling) {
+  const auto expected = std::get<Schedule>(*ir_from_json(kSchedule, "f.json"));
+  const auto read_with = [](const std::string& from, const std::string& to) {
+    std::string text = kSchedule;
+    text.replace(text.find(from), from.size(), to);
+    const auto read = ir_from_json(text, "f.json");
+    EXPECT_TRUE(read) << to_string(read.error());
+    return std::get<Schedule>(*read);
+  };
+  EXPECT_EQ(read_with("\"0F1\"", " \"0\\u00461\"\t"), expected);
+  EXPECT_EQ(read_with("\"rows\"", "\"r\\u006fws\""), expected);
+  EXPECT_EQ(read_with("\"rows\":", "\"rows\"\n :"), expected);
+  EXPECT_EQ(read_with("\"tiny\"", "\"rows\""), expected);
+}
+
+TEST(JsonErrors, RowsThatAreOnlyNearlyRows) {
+  EXPECT_NE(schedule_refusal("\"0B1\"]", "\"0B1\",]").find("f.json:11:33: not JSON: "), std::string::npos);
+  EXPECT_NE(schedule_refusal("\"0B1\"]", "\"0B1\"").find("f.json:14:1: not JSON: "), std::string::npos);
+  EXPECT_NE(schedule_refusal("\"0B1\"]", "7]").find("/rows/0/4: a value that does not belong here"),
+            std::string::npos);
+  EXPECT_NE(schedule_refusal("\"name\": \"tiny\"", "\"rows\": [[\"0F0\"]]").find("a key given twice"),
+            std::string::npos);
+  EXPECT_NE(schedule_refusal("\"stages\": 2", "\"stages\": 2, \"rows\": [[\"0F0\"]]").find("an unknown key"),
+            std::string::npos);
+  EXPECT_NE(schedule_refusal("\"rows\"", "\"ranks\"").find("an unknown key"), std::string::npos);
+  EXPECT_NE(
+      program_refusal("\"norm\",\"members\":[0,1]", "\"norm\",\"members\":[[\"0\"]]").find("/pipeline/"),
+      std::string::npos);
+}
+
 TEST(JsonErrors, RowsAndRanks) {
   EXPECT_EQ(schedule_refusal(",\n    [\"1F0\",\"(1F1;1B0)OVERLAP_F_B\",\"1B1\"]", ""),
             "f.json:10:11: /rows: another number of rows than ranks (found 1 rows, expected 2)");

@@ -1,10 +1,12 @@
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "file.hpp"
 #include "layout.hpp"
 #include "pipeline.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "row_texts.hpp"
 
 namespace ppsim {
 namespace {
@@ -15,29 +17,47 @@ using nlohmann::ordered_json;
 constexpr const char* kScheduleFormat = "ppsim-schedule";
 constexpr const char* kProgramFormat = "ppsim-program";
 
-/// Calls `read_item(rank, text)` for every text of the rows under `key`, which must be one per rank.
+/// The texts under `key`. Requires: the file follows its schema.
+RowTexts texts_under(const JsonFile& file, const std::string& key) {
+  RowTexts rows;
+  for (const json& row : file.root().at(key)) {
+    rows.emplace_back();
+    for (const json& item : row) rows.back().emplace_back(item.get_ref<const std::string&>());
+  }
+  return rows;
+}
+
+/// A file, its rows, and the key under which they are.
+struct RowFile {
+  const JsonFile& file;
+  std::string key;
+  const RowTexts* lifted;  ///< null: the rows are in the file
+};
+
+/// Calls `read_item(rank, text)` for every text of the rows, which must be one per rank.
 template <class ReadItem>
-Expected<void> read_rows(const JsonFile& file, const std::string& key, int ranks, ReadItem read_item) {
-  const json& rows = file.root().at(key);
+Expected<void> read_rows(const RowFile& from, int ranks, ReadItem read_item) {
+  const RowTexts own = from.lifted == nullptr ? texts_under(from.file, from.key) : RowTexts();
+  const RowTexts& rows = from.lifted == nullptr ? own : *from.lifted;
   if (rows.size() != static_cast<std::size_t>(ranks)) {
-    return file.error_at({key}, "another number of rows than ranks", std::to_string(rows.size()) + " rows",
-                         std::to_string(ranks));
+    return from.file.error_at({from.key}, "another number of rows than ranks",
+                              std::to_string(rows.size()) + " rows", std::to_string(ranks));
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      Expected<void> item =
-          read_item(RankId(static_cast<std::int32_t>(r)), rows[r][i].get_ref<const std::string&>());
-      if (!item) return file.error_at({key, std::to_string(r), std::to_string(i)}, item.error());
+      Expected<void> item = read_item(RankId(static_cast<std::int32_t>(r)), rows[r][i]);
+      if (!item) return from.file.error_at({from.key, std::to_string(r), std::to_string(i)}, item.error());
     }
   }
   return {};
 }
 
-Expected<Schedule> read_schedule(const JsonFile& file) {
+Expected<Schedule> read_schedule(const RowFile& from) {
+  const JsonFile& file = from.file;
   PPSIM_RETURN_IF_ERROR(file.validate("schedule"));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
   ScheduleBuilder builder(file.root().value("name", ""), pipeline);
-  const auto read = read_rows(file, "rows", pipeline.ranks(), [&](RankId rank, const std::string& text) {
+  const auto read = read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
     return parse_step(pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
   });
   if (!read) return tl::unexpected(read.error());
@@ -65,7 +85,8 @@ Expected<int> read_send_done_delay(const JsonFile& file) {
                        "a number of sends or \"end\"");
 }
 
-Expected<Program> read_program(const JsonFile& file) {
+Expected<Program> read_program(const RowFile& from) {
+  const JsonFile& file = from.file;
   PPSIM_RETURN_IF_ERROR(file.validate("program"));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
   ProgramDraft draft;
@@ -73,7 +94,7 @@ Expected<Program> read_program(const JsonFile& file) {
   PPSIM_ASSIGN_OR_RETURN(const auto delay, read_send_done_delay(file));
   draft.send_done_delay = delay;
   draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline.ranks()));
-  const auto read = read_rows(file, "ranks", pipeline.ranks(), [&](RankId rank, const std::string& text) {
+  const auto read = read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
     return parse_instruction(pipeline, text).map([&](InstructionDraft item) {
       draft.rows[rank].push_back(std::move(item));
     });
@@ -82,6 +103,33 @@ Expected<Program> read_program(const JsonFile& file) {
   auto program = ProgramBuilder::build(pipeline, draft);
   if (!program) return file.error_at({"ranks"}, program.error());
   return program;
+}
+
+using Either = std::variant<Schedule, Program>;
+
+Expected<Either> read_ir(const JsonFile& file, const RowTexts* lifted) {
+  PPSIM_ASSIGN_OR_RETURN(const auto format, file.format({kScheduleFormat, kProgramFormat}));
+  if (format == kScheduleFormat) {
+    return read_schedule({file, "rows", lifted}).map([](Schedule schedule) {
+      return Either(std::move(schedule));
+    });
+  }
+  return read_program({file, "ranks", lifted}).map([](Program program) {
+    return Either(std::move(program));
+  });
+}
+
+/// Nothing where anything is not as it should be.
+std::optional<Either> read_lifted(const LiftedRows& lifted, const std::string& file) {
+  const auto parsed = JsonFile::parse(lifted.rest, file);
+  if (!parsed) return std::nullopt;
+  const auto found = parsed->root().find(lifted.key);  // of an object; else none
+  const bool is_root = found != parsed->root().end() && found->is_array() &&
+                       found->size() == lifted.rows.size() && parsed->root().is_object();
+  const auto format = parsed->format({kScheduleFormat, kProgramFormat});
+  if (!is_root || !format || (*format == kScheduleFormat) != (lifted.key == "rows")) return std::nullopt;
+  auto ir = read_ir(*parsed, &lifted.rows);
+  return ir ? std::optional(*std::move(ir)) : std::nullopt;
 }
 
 }  // namespace
@@ -132,13 +180,12 @@ std::string to_json(const Program& program) {
 }
 
 Expected<std::variant<Schedule, Program>> ir_from_json(std::string_view text, const std::string& file) {
-  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
-  PPSIM_ASSIGN_OR_RETURN(const auto format, parsed.format({kScheduleFormat, kProgramFormat}));
-  using Either = std::variant<Schedule, Program>;
-  if (format == kScheduleFormat) {
-    return read_schedule(parsed).map([](Schedule schedule) { return Either(std::move(schedule)); });
+  // Where it fails, the places of what is wrong are those in the whole text.
+  if (const auto lifted = lift_rows(text)) {
+    if (auto ir = read_lifted(*lifted, file)) return *std::move(ir);
   }
-  return read_program(parsed).map([](Program program) { return Either(std::move(program)); });
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  return read_ir(parsed, nullptr);
 }
 
 }  // namespace ppsim

@@ -25,17 +25,16 @@ Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet&
   if (!scanned) return tl::unexpected(with_dialect(scanned.error(), text));
   if (scanned->slice || scanned->peer)
     return text_error("an action with more than PyTorch's files hold", text, alphabet.expected);
-  cell.actions.push_back(*scanned);
+  cell.scanned[cell.count++] = {scanned->kind, scanned->subject, scanned->number.value_or(-1)};
   return {};
 }
 
 /// The text of the action that a cell waits for: without its `WAIT_`; nothing where the cell is no wait.
-std::optional<std::string> waited_for(const std::string& text) {
+std::optional<std::string> waited_for(std::string_view text) {
   constexpr std::string_view kWait = "WAIT_";
   const std::size_t kind = text.find_first_not_of("0123456789");
-  if (kind == std::string::npos || !std::string_view(text).substr(kind).starts_with(kWait))
-    return std::nullopt;
-  return text.substr(0, kind) + text.substr(kind + kWait.size());
+  if (kind == std::string_view::npos || !text.substr(kind).starts_with(kWait)) return std::nullopt;
+  return std::string(text.substr(0, kind)).append(text.substr(kind + kWait.size()));
 }
 
 Expected<void> scan_wait(TorchCell& cell, const std::string& action, const Alphabet& alphabet) {
@@ -68,14 +67,11 @@ class Census {
   explicit Census(const std::string& file) : file_(file) {}
 
   Expected<void> count(int rank, const TorchCell& cell) {
-    for (const ScannedAction& action : cell.actions) {
-      const auto [stage, fresh] = rank_of_.try_emplace(action.subject, rank);
-      if (!fresh && stage->second != rank) {
-        return text_error("stage " + std::to_string(action.subject) + " stands in row " +
-                              std::to_string(stage->second + 1) + " too",
-                          cell.text, "each stage in one row");
-      }
-      if (action.number) microbatches_.insert(*action.number);
+    for (const TorchAction& action : cell.actions()) {
+      if (is_new(action.subject, rank, known_stage_))
+        PPSIM_RETURN_IF_ERROR(place(action.subject, rank, cell.text));
+      if (action.number >= 0 && is_new(action.number, 0, known_microbatch_))
+        microbatches_.insert(action.number);
     }
     return {};
   }
@@ -120,9 +116,28 @@ class Census {
     return make_error(ErrorCode::bad_file, "the file names no " + what, std::move(place));
   }
 
+  Expected<void> place(std::int32_t stage, int rank, std::string_view text) {
+    const auto [known, fresh] = rank_of_.try_emplace(stage, rank);
+    if (fresh || known->second == rank) return {};
+    return text_error(
+        "stage " + std::to_string(stage) + " stands in row " + std::to_string(known->second + 1) + " too",
+        text, "each stage in one row");
+  }
+
+  /// Whether an id is seen for the first time in its row; of large ones every time, to keep the table small.
+  static bool is_new(std::int32_t id, int row, std::vector<int>& row_of) {
+    constexpr std::size_t kMaxKnown = 1U << 20U;
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= kMaxKnown) return true;
+    if (at >= row_of.size()) row_of.resize(at + 1, -1);
+    return std::exchange(row_of[at], row) != row;
+  }
+
   const std::string& file_;
   std::map<std::int32_t, int> rank_of_;
   std::set<std::int32_t> microbatches_;
+  std::vector<int> known_stage_;       ///< by id: the row of the last action that names it
+  std::vector<int> known_microbatch_;  ///< by id: 0 where it is known
 };
 
 }  // namespace
@@ -150,21 +165,21 @@ Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& 
                             .value());
       }
       cells.rows_.resize(lines);
-      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), reader, alphabet));
+      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), !reader.is_quoted(), reader, alphabet));
     }
   }
   return cells;
 }
 
-Expected<void> TorchCells::add(std::string_view text, const CsvReader& reader, const Alphabet& alphabet) {
+Expected<void> TorchCells::add(std::string_view text, bool is_own, const CsvReader& reader,
+                               const Alphabet& alphabet) {
   if (text.empty()) return add_empty(reader);
   TorchCell& cell = rows_.back().emplace_back();
-  cell.text = text;
+  cell.text = is_own ? text : quoted_.emplace_back(text);
   cell.row = reader.line();
   cell.column = reader.column();
-  return scan_cell(cell, alphabet).or_else([&](const Error& error) -> Expected<void> {
-    return at(cell, error);
-  });
+  if (auto scanned = scan_cell(cell, alphabet); !scanned) return at(cell, std::move(scanned).error());
+  return {};
 }
 
 Expected<void> TorchCells::add_empty(const CsvReader& reader) {
@@ -199,15 +214,15 @@ Expected<Pipeline> TorchCells::infer_pipeline() const {
   return census.pipeline(rows_.size());
 }
 
-Expected<std::vector<Action>> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) const {
-  std::vector<Action> actions;
-  for (const ScannedAction& scanned : cell.actions) {
-    const Expected<Action> action = resolve_action(pipeline, scanned, cell.text);
-    if (!action) return at(cell, action.error());
-    actions.push_back(*action);
+Expected<CellActions> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) const {
+  CellActions actions;
+  for (const TorchAction& scanned : cell.actions()) {
+    Expected<Action> action = resolve_action(pipeline, scanned.scanned(), cell.text);
+    if (!action) return at(cell, std::move(action).error());
+    actions.items[actions.count++] = *action;
   }
-  if (actions.size() < 2) return actions;
-  if (auto checked = check_pair(actions[0], actions[1], cell.text); !checked)
+  if (actions.count < 2) return actions;
+  if (auto checked = check_pair(actions.items[0], actions.items[1], cell.text); !checked)
     return at(cell, checked.error());
   return actions;
 }

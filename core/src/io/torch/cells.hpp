@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,14 +13,34 @@
 
 namespace ppsim {
 
+/// An action as PyTorch's files have it: without slice and peer.
+struct TorchAction {
+  OpKind kind = OpKind::forward;
+  std::int32_t subject = 0;
+  std::int32_t number = -1;  ///< -1: none
+
+  [[nodiscard]] ScannedAction scanned() const {
+    return {kind, subject, number < 0 ? std::nullopt : std::optional(number), std::nullopt, std::nullopt};
+  }
+};
+
 /// A cell of a PyTorch file: an action, a wait for one, or an overlapped pair; or empty ones in a row.
 struct TorchCell {
-  std::string text;
-  std::vector<ScannedAction> actions;
-  bool waits = false;  ///< WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD; `actions` has what it waits for
-  int empty = 0;       ///< how many cells without text these are
-  int row = 0;         ///< from 1
-  int column = 0;      ///< of the first, from 1
+  std::string_view text = {};
+  std::array<TorchAction, 2> scanned = {};
+  std::uint8_t count = 0;  ///< of actions
+  bool waits = false;      ///< WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD; the action is what it waits for
+  int empty = 0;           ///< how many cells without text these are
+  int row = 0;             ///< from 1
+  int column = 0;          ///< of the first, from 1
+
+  [[nodiscard]] std::span<const TorchAction> actions() const { return {scanned.data(), count}; }
+};
+
+/// The actions of one cell, resolved.
+struct CellActions {
+  std::array<Action, 2> items;
+  std::size_t count = 0;
 };
 
 /// The cells of a PyTorch file, a row per rank, and the pipeline that they imply.
@@ -25,6 +48,7 @@ class TorchCells {
  public:
   /// Errors: bad_file with row, cell, found and expected; also for more empty cells or lines than can be
   /// meant.
+  /// Requires: `text` outlives the cells.
   [[nodiscard]] static Expected<TorchCells> read(std::string_view text, const std::string& file,
                                                  const Alphabet& alphabet);
 
@@ -36,19 +60,21 @@ class TorchCells {
 
   /// The actions of a cell.
   /// Errors: bad_file for a transfer that leads nowhere.
-  [[nodiscard]] Expected<std::vector<Action>> resolve(const Pipeline& pipeline, const TorchCell& cell) const;
+  [[nodiscard]] Expected<CellActions> resolve(const Pipeline& pipeline, const TorchCell& cell) const;
 
   /// The same error, at the place of a cell.
   [[nodiscard]] tl::unexpected<Error> at(const TorchCell& cell, Error error) const;
 
  private:
   explicit TorchCells(std::string file) : file_(std::move(file)) {}
-  Expected<void> add(std::string_view text, const CsvReader& reader, const Alphabet& alphabet);
+  /// `is_own`: the text is of the file, not of the reader.
+  Expected<void> add(std::string_view text, bool is_own, const CsvReader& reader, const Alphabet& alphabet);
   Expected<void> add_empty(const CsvReader& reader);
 
   std::string file_;
   int empty_ = 0;  ///< cells
   std::vector<std::vector<TorchCell>> rows_;
+  std::deque<std::string> quoted_;  ///< texts of quoted cells, which are not in the file as they read
 };
 
 /// A cell without the blanks around it; PyTorch's reader strips cells too.

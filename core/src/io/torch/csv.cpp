@@ -1,5 +1,6 @@
 #include "ppsim/core/io/torch_csv.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "alphabet.hpp"
@@ -32,6 +33,13 @@ Expected<void> check_plain(const Pipeline& pipeline) {
     return cannot_hold("updates and weight versions");
   if (own.collectives != plain.collectives) return cannot_hold("named collectives");
   return {};
+}
+
+/// Whether the name of a communication occurs anywhere.
+bool names_communication(std::string_view text) {
+  return std::ranges::any_of(kOpTable, [&](const OpInfo& kind) {
+    return is_communication(kind.kind) && text.find(kind.text) != std::string_view::npos;
+  });
 }
 
 class CsvWriter {
@@ -114,10 +122,10 @@ Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCells& 
                            "an empty cell",
                            {.expected = "an action; only compute_only files have idle cells"}});
   }
-  PPSIM_ASSIGN_OR_RETURN(auto actions, cells.resolve(pipeline, cell));
+  PPSIM_ASSIGN_OR_RETURN(const CellActions actions, cells.resolve(pipeline, cell));
   InstructionDraft draft;
-  draft.form = actions.size() == 2 ? InstructionForm::overlap : InstructionForm::single;
-  draft.actions = std::move(actions);
+  draft.form = actions.count == 2 ? InstructionForm::overlap : InstructionForm::single;
+  draft.actions.assign(actions.items.begin(), actions.items.begin() + actions.count);
   return draft;
 }
 
@@ -184,10 +192,10 @@ Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, con
       const RankId rank(static_cast<std::int32_t>(r));
       for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
       if (cell.empty > 0) continue;
-      PPSIM_ASSIGN_OR_RETURN(const auto actions, cells.resolve(pipeline, cell));
+      PPSIM_ASSIGN_OR_RETURN(const CellActions actions, cells.resolve(pipeline, cell));
       Step step;
-      if (actions.size() == 1) step = Step(actions[0]);
-      if (actions.size() == 2) step = Step(actions[0], actions[1]);
+      if (actions.count == 1) step = Step(actions.items[0]);
+      if (actions.count == 2) step = Step(actions.items[0], actions.items[1]);
       builder.add(rank, step);
     }
   }
@@ -258,6 +266,8 @@ Expected<Program> program_from_csv(std::string_view text, const std::string& fil
 }
 
 bool csv_has_communication(std::string_view text) {
+  // Most files are one or the other, and of a large one it is a while until the last cell is known.
+  if (!names_communication(text)) return false;
   const std::string no_file;
   CsvReader reader(text, no_file);
   while (reader.next_row()) {
