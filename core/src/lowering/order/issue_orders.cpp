@@ -104,19 +104,45 @@ class RowPlacer {
   std::vector<Arrival> arrivals_;
 };
 
+/// Sorts a row by time, stably, by moving each line to its place among those before it. The walk has them
+/// nearly in order. False where it would take long: what is sorted so far stays, and equals keep their order.
+bool sort_by_moving(LineRow& row) {
+  constexpr std::size_t kMovesOfLine = 16;
+  std::size_t moves = 0;
+  for (std::size_t i = 1; i < row.lines.size(); ++i) {
+    const Nanoseconds time = row.times[i];
+    if (row.times[i - 1] <= time) continue;
+    const Line line = row.lines[i];
+    std::size_t to = i;
+    for (; to > 0 && row.times[to - 1] > time; --to) {
+      row.times[to] = row.times[to - 1];
+      row.lines[to] = row.lines[to - 1];
+    }
+    row.times[to] = time;
+    row.lines[to] = line;
+    moves += i - to;
+    if (moves > kMovesOfLine * row.lines.size()) return false;
+  }
+  return true;
+}
+
+void sort_by_merging(LineRow& row) {
+  std::vector<std::uint32_t> order(row.lines.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return row.times[a] < row.times[b]; });
+  std::vector<Line> sorted;
+  sorted.reserve(order.size());
+  for (const std::uint32_t i : order) sorted.push_back(row.lines[i]);
+  row.lines = std::move(sorted);
+}
+
 }  // namespace
 
 void sort_by_time(LineRows& rows) {
   for (LineRow& row : rows) {
     PPSIM_CHECK(row.times.size() == row.lines.size(), "every line needs a time");
-    std::vector<std::uint32_t> order(row.lines.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return row.times[a] < row.times[b]; });
-    std::vector<Line> sorted;
-    sorted.reserve(order.size());
-    for (const std::uint32_t i : order) sorted.push_back(row.lines[i]);
-    row.lines = std::move(sorted);
+    if (!sort_by_moving(row)) sort_by_merging(row);
     row.times = {};
   }
 }

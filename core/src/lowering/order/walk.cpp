@@ -260,7 +260,7 @@ class Walker {
 
   bool try_retire(RankId rank, Pending& pending) {
     if (!ready(rank, pending)) return false;
-    const Step step = step_of(rank, pending);
+    const Step& step = step_of(rank, pending);
     Nanoseconds start = earliest_start(rank, pending);
     const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
     std::vector<Pending*> ends;
