@@ -2,22 +2,13 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "class_costs.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 
 namespace ppsim::simulator {
 namespace {
-
-struct CostClassHash {
-  std::size_t operator()(const CostClass& c) const {
-    std::uint64_t hash = static_cast<std::uint64_t>(c.kind);
-    for (const std::int32_t field : {c.subject, c.peer, c.slice}) {
-      hash = (hash ^ static_cast<std::uint32_t>(field)) * 0x9E3779B97F4A7C15ULL;
-    }
-    return hash ^ (hash >> 32);
-  }
-};
 
 /// Emits the items of a Program along a run order. Operands live on a stack, so that what an item needs can
 /// be emitted while its own operands are being gathered.
@@ -28,7 +19,8 @@ class Compiler {
         graph_(graph),
         out_(graph.messages.size(), 0),
         received_(rendezvous() ? 0 : graph.messages.size(), 0),
-        met_(graph.meetings.size(), 0) {
+        met_(graph.meetings.size(), 0),
+        durations_(program.pipeline()) {
     compiled_.items.emplace_back();  // the step's start
     compiled_.item_counts.assign(CompiledProgram::kFirstBound, 0);
     compiled_.end_item.assign(program.size(), 0);
@@ -158,7 +150,11 @@ class Compiler {
   /// An item over the operands above `base`, which are popped.
   Item emit(std::size_t base, std::uint32_t duration) {
     const auto first = operands_.begin() + static_cast<std::ptrdiff_t>(base);
-    std::sort(first, operands_.end(), std::greater<>());
+    if (operands_.size() - base == 2) {  // nearly always
+      if (first[0] < first[1]) std::swap(first[0], first[1]);
+    } else {
+      std::sort(first, operands_.end(), std::greater<>());
+    }
     operands_.erase(std::unique(first, operands_.end()), operands_.end());
     while (operands_.size() > base + 2) {
       const Item later = pop();
@@ -184,14 +180,11 @@ class Compiler {
   }
 
   std::uint32_t duration(const CostClass& cost_class) {
-    const auto next =
-        static_cast<std::uint32_t>(CompiledProgram::kFirstBound + compiled_.cost_classes.size());
-    const auto [known, is_new] = durations_.try_emplace(cost_class, next);
-    if (is_new) {
-      compiled_.cost_classes.push_back(cost_class);
+    return durations_.get(cost_class, [&](const CostClass& fresh) {
+      compiled_.cost_classes.push_back(fresh);
       compiled_.item_counts.push_back(0);
-    }
-    return known->second;
+      return static_cast<std::uint32_t>(compiled_.item_counts.size() - 1);
+    });
   }
 
   /// Renumbers the items by depth, stably.
@@ -277,7 +270,7 @@ class Compiler {
   std::vector<Item> received_;                          ///< per message, with credits only
   std::vector<Item> met_;                               ///< per meeting
   std::unordered_map<std::int32_t, Item> group_start_;  // looked up, never iterated
-  std::unordered_map<CostClass, std::uint32_t, CostClassHash> durations_;  // looked up, never iterated
+  ByCostClass<std::uint32_t> durations_;
   std::vector<Item> operands_;
   std::vector<Lane> lanes_;
 };

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "clock.hpp"
+#include "duration_sum.hpp"
 #include "event_run.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/simulator/engine/list_run.hpp"
 #include "trace_of_ends.hpp"
 
 namespace ppsim::simulator {
@@ -61,18 +63,21 @@ Error durations_do_not_fit() {
           {.found = "a larger sum", .expected = "at most 9223372036854775807 ns (292 years) in all"}};
 }
 
+Expected<void> check_sum(const CompiledProgram& program, const BoundCosts& costs) {
+  Nanoseconds all = 0;
+  for (std::size_t d = CompiledProgram::kFirstBound; d < costs.durations.size(); ++d) {
+    Nanoseconds together = 0;
+    if (__builtin_mul_overflow(costs.durations[d], program.item_counts[d], &together) ||
+        __builtin_add_overflow(all, together, &all))
+      return tl::unexpected(durations_do_not_fit());
+  }
+  return {};
+}
+
 Expected<BoundCosts> bind_costs(const CompiledProgram& program, const CostTable& costs) {
   BoundCosts bound{std::vector<Nanoseconds>(CompiledProgram::kFirstBound, 0)};
-  Nanoseconds all = 0;
-  for (const CostClass& cost_class : program.cost_classes) {
-    const Nanoseconds duration = costs(cost_class);
-    Nanoseconds together = 0;
-    const std::uint64_t count = program.item_counts[bound.durations.size()];
-    if (__builtin_mul_overflow(duration, count, &together) || __builtin_add_overflow(all, together, &all)) {
-      return tl::unexpected(durations_do_not_fit());
-    }
-    bound.durations.push_back(duration);
-  }
+  for (const CostClass& cost_class : program.cost_classes) bound.durations.push_back(costs(cost_class));
+  PPSIM_RETURN_IF_ERROR(check_sum(program, bound));
   return bound;
 }
 
@@ -119,6 +124,10 @@ Expected<SimulatedRun> simulate_program(const Program& program, const TransportC
 Expected<SimulatedRun> simulate_beside_transfers(const AnalyzedProgram& analyzed,
                                                  const ContendedCosts& costs) {
   if (analyzed.capabilities().residency) return run_by_events(analyzed.program(), analyzed.graph(), costs);
+  if (!costs.differ_on(analyzed.capabilities())) {
+    if (auto run = run_in_list_order(analyzed, costs.costs))
+      return std::move(*run).map([](TimedTrace trace) { return SimulatedRun(std::move(trace)); });
+  }
   const tl::expected<CompiledProgram, Stuck> compiled = compile(analyzed);
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
   if (costs.differ_on(analyzed.capabilities()))

@@ -1,0 +1,153 @@
+#include "ppsim/simulator/engine/list_run.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "class_costs.hpp"
+#include "clock.hpp"
+#include "event_run.hpp"
+
+namespace ppsim::simulator {
+namespace {
+
+constexpr Instant kNotYet{-1, 0};
+
+bool is_for_lists(const TransportCapabilities& capabilities) {
+  return !capabilities.credits && !capabilities.residency &&
+         capabilities.launches.order != LaunchOrder::completion;
+}
+
+bool has_groups(const ExecutionGraph& graph) {
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    if (graph.message_begin[i + 1] - graph.message_begin[i] > 1) return true;
+  }
+  return false;
+}
+
+/// The times are its state: an instruction without a start has not started, one without an end is not
+/// complete.
+class ListRun {
+ public:
+  ListRun(const Program& program, const ExecutionGraph& graph, const CostTable& costs)
+      : program_(program),
+        graph_(graph),
+        costs_(costs),
+        durations_(program.pipeline()),
+        trace_{IdVector<InstructionId, Span>(program.size(), Span{kNotYet, kNotYet})},
+        is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {
+    for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {
+      next_.push_back(program.first(rank));
+      wake(rank);
+    }
+  }
+
+  std::optional<Expected<TimedTrace>> run() {
+    for (; !queue_.empty() && meets_; queue_.pop_front()) {
+      is_queued_[queue_.front()] = 0;
+      advance(queue_.front());
+    }
+    if (!meets_ || completed_ != program_.size()) return std::nullopt;
+    if (overflows_) return Expected<TimedTrace>(tl::unexpected(durations_do_not_fit()));
+    return Expected<TimedTrace>(std::move(trace_));
+  }
+
+ private:
+  void wake(RankId rank) {
+    if (is_queued_[rank] != 0) return;
+    is_queued_[rank] = 1;
+    queue_.push_back(rank);
+  }
+
+  /// Starts what a rank can start.
+  void advance(RankId rank) {
+    InstructionId& id = next_[rank];
+    for (const InstructionId end = program_.last(rank); id < end; id = next(id)) {
+      Instant start;
+      for (const InstructionId before : graph_.predecessors_of(id)) {
+        const Instant ended = trace_.spans[before].end;
+        if (!happened(ended)) return;
+        start = std::max(start, ended);
+      }
+      trace_.spans[id].start = start;
+      begin(id);
+    }
+  }
+
+  void begin(InstructionId id) {
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0) return join(static_cast<std::size_t>(meeting));
+    const std::span<const std::uint32_t> messages = graph_.messages_of(id);
+    if (!messages.empty()) return transfer(graph_.messages[messages.front()]);
+    const CostClass key = cost_class_of(program_.actions(id), program_.instruction(id).form);
+    complete(id, completion(trace_.spans[id].start, duration(key)));
+  }
+
+  void complete(InstructionId id, Instant end) {
+    trace_.spans[id].end = end;
+    ++completed_;
+  }
+
+  /// The end that starts last moves a message. The one before it on the channel is out, or its ends would not
+  /// have left the queues to these.
+  void transfer(const Message& message) {
+    meets_ = meets_ && message.complete() && message.matched;
+    if (!meets_) return;
+    const Span& send = trace_.spans[message.send];
+    const Span& receive = trace_.spans[message.receive];
+    if (!happened(send.start) || !happened(receive.start)) return;
+    const Action& sent = program_.all_actions()[message.send_action];
+    const Instant out = completion(std::max(send.start, receive.start), duration(cost_class_of(sent)));
+    complete(message.send, out);
+    complete(message.receive, out);
+    wake(peer_rank(program_.pipeline(), sent));
+    wake(peer_rank(program_.pipeline(), program_.all_actions()[message.receive_action]));
+  }
+
+  void join(std::size_t index) {
+    const CollectiveMatch& meeting = graph_.meetings[index];
+    meets_ = meets_ && meeting.complete && meeting.matched;
+    if (!meets_ || --open_members_[index] > 0) return;
+    const auto members = graph_.members_of(meeting);
+    Instant begin;
+    for (const InstructionId member : members) begin = std::max(begin, trace_.spans[member].start);
+    const Instant end = completion(begin, duration(cost_class_of(program_.actions(members[0])[0])));
+    for (const InstructionId member : members) {
+      complete(member, end);
+      wake(program_.rank_of(member));
+    }
+  }
+
+  /// Each counts once, so that no time is longer than the sum of all.
+  Nanoseconds duration(const CostClass& key) {
+    const Nanoseconds ns = durations_.get(key, costs_);
+    overflows_ = overflows_ || __builtin_add_overflow(sum_, ns, &sum_);
+    return overflows_ ? 0 : ns;
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  const CostTable& costs_;
+  ByCostClass<Nanoseconds> durations_;
+  TimedTrace trace_;
+  IdVector<RankId, InstructionId> next_;  ///< the first of its list that has not started
+  IdVector<RankId, char> is_queued_;
+  std::deque<RankId> queue_;  ///< ranks that may have something to start
+  std::vector<std::uint32_t> open_members_;
+  Nanoseconds sum_ = 0;
+  bool overflows_ = false;
+  bool meets_ = true;  ///< whatever has started meets what it should
+  std::size_t completed_ = 0;
+};
+
+}  // namespace
+
+std::optional<Expected<TimedTrace>> run_in_list_order(const AnalyzedProgram& analyzed,
+                                                      const CostTable& costs) {
+  if (!is_for_lists(analyzed.capabilities())) return std::nullopt;
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  if (!graph.unsatisfiable.empty() || has_groups(graph)) return std::nullopt;
+  return ListRun(analyzed.program(), graph, costs).run();
+}
+
+}  // namespace ppsim::simulator
