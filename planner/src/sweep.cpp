@@ -7,8 +7,9 @@
 #include <thread>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/planner/costs/costs.hpp"
+#include "ppsim/simulator/engine/batch.hpp"
+#include "ppsim/simulator/engine/cost_binder.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 
@@ -37,35 +38,52 @@ void in_threads(int threads, const Work& work) {
   work();
 }
 
+/// A Program of several points, made ready once.
+struct SharedProgram {
+  explicit SharedProgram(CompiledProgram made) : compiled(std::move(made)), batch(compiled) {}
+  CompiledProgram compiled;
+  BatchProgram batch;
+};
+
+/// Points of one Program that run together: as many as there are lanes, the last ones perhaps fewer.
+struct PointGroup {
+  const SharedProgram* program = nullptr;
+  std::vector<std::size_t> points;
+};
+
 /// The state that all threads of one call of simulate_many share.
 class ManyPoints {
  public:
   ManyPoints(std::span<const SweepPoint> points, const SweepOptions& options)
-      : points_(points), options_(options), compiled_(points.size()), times_(points.size()) {}
+      : points_(points), options_(options), times_(points.size()) {}
 
   [[nodiscard]] Expected<void> compile_all() {
-    std::map<const Program*, std::shared_ptr<const CompiledProgram>> known;
+    std::map<const Program*, std::size_t> open;  // the group to which points are added
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      auto& compiled = known[points_[i].program.get()];
-      if (!compiled) {
+      const auto [group, is_new] = open.try_emplace(points_[i].program.get(), groups_.size());
+      if (is_new) {
         auto made = compiled_program(*points_[i].program, options_.capabilities);
         if (!made) return tl::unexpected(at_point(i, made.error()));
-        compiled = std::make_shared<const CompiledProgram>(*std::move(made));
+        programs_.push_back(std::make_unique<const SharedProgram>(*std::move(made)));
+        groups_.push_back({programs_.back().get(), {}});
+      } else if (groups_[group->second].points.size() == kLanes) {
+        groups_.push_back({groups_[group->second].program, {}});
+        group->second = groups_.size() - 1;
       }
-      compiled_[i] = compiled;
+      groups_[group->second].points.push_back(i);
     }
     return {};
   }
 
-  /// Takes points until none is left.
+  /// Takes groups until none is left.
   void work() {
-    SimulationScratch scratch;
-    for (std::size_t i = next_++; i < points_.size(); i = next_++) {
+    Worker worker;
+    for (std::size_t i = next_++; i < groups_.size(); i = next_++) {
       if (options_.stopped && options_.stopped()) {
         stopped_ = true;
         return;
       }
-      times_[i] = times_of(i, scratch);
+      simulate_group(groups_[i], worker);
     }
   }
 
@@ -81,18 +99,32 @@ class ManyPoints {
   }
 
  private:
-  [[nodiscard]] Expected<StepTimes> times_of(std::size_t i, SimulationScratch& scratch) const {
-    try {
-      PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled_[i], points_[i].costs));
-      return simulate(*compiled_[i], bound, scratch);
-    } catch (const Overflow& sum) {  // must not leave its thread
-      return make_error(ErrorCode::bad_argument, sum.what());
+  /// The memory of one thread.
+  struct Worker {
+    BatchProgram::Scratch scratch;
+    std::map<const SharedProgram*, CostBinder> binders;
+  };
+
+  void simulate_group(const PointGroup& group, Worker& worker) {
+    std::vector<BoundCosts> bound;
+    std::vector<std::size_t> runs;
+    CostBinder& bind = worker.binders.try_emplace(group.program, group.program->compiled).first->second;
+    for (const std::size_t point : group.points) {
+      if (auto costs = bind(points_[point].costs)) {
+        bound.push_back(*std::move(costs));
+        runs.push_back(point);
+      } else {
+        times_[point] = tl::unexpected(costs.error());
+      }
     }
+    std::vector<StepTimes> times = simulate_batch(group.program->batch, bound, worker.scratch);
+    for (std::size_t i = 0; i < runs.size(); ++i) times_[runs[i]] = std::move(times[i]);
   }
 
   std::span<const SweepPoint> points_;
   const SweepOptions& options_;
-  std::vector<std::shared_ptr<const CompiledProgram>> compiled_;
+  std::vector<std::unique_ptr<const SharedProgram>> programs_;
+  std::vector<PointGroup> groups_;
   std::vector<Expected<StepTimes>> times_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
@@ -133,7 +165,7 @@ std::vector<DurationSource> duration_sources(const CostSweep& sweep, const Compi
 class SweepRun {
  public:
   SweepRun(const CostSweep& sweep, const CompiledProgram& program, const SweepOptions& options)
-      : program_(program),
+      : batch_(program),
         options_(options),
         sources_(duration_sources(sweep, program, constants_)),
         times_(sweep.columns.empty() ? 0 : sweep.columns.front().durations.size()) {}
@@ -141,16 +173,15 @@ class SweepRun {
   /// Takes points until none is left.
   void work() {
     constexpr std::size_t kAtOnce = 64;
-    SimulationScratch scratch;
-    BoundCosts bound{std::vector<Nanoseconds>(sources_.size())};
+    Lanes lanes{std::vector<LaneTimes>(sources_.size()), {}, std::vector<StepTimes>(kLanes)};
     for (std::size_t begin = next_.fetch_add(kAtOnce); begin < times_.size();
          begin = next_.fetch_add(kAtOnce)) {
       if (options_.stopped && options_.stopped()) {
         stopped_ = true;
         return;
       }
-      for (std::size_t i = begin; i < std::min(begin + kAtOnce, times_.size()); ++i)
-        times_[i] = times_of(i, bound, scratch);
+      const std::size_t end = std::min(begin + kAtOnce, times_.size());
+      for (std::size_t i = begin; i < end; i += kLanes) run(i, std::min(kLanes, end - i), lanes);
     }
   }
 
@@ -160,15 +191,27 @@ class SweepRun {
   }
 
  private:
-  [[nodiscard]] PointTimes times_of(std::size_t i, BoundCosts& bound, SimulationScratch& scratch) const {
-    for (std::size_t d = 0; d < sources_.size(); ++d)
-      bound.durations[d] = sources_[d].first[sources_[d].stride * i];
-    const StepTimes times = simulate(program_, bound, scratch);
-    return {times.makespan, rank_span(times), ideal_time(times), bubble_fraction(times),
-            bubble_fraction_span(times)};
+  /// The memory of one thread.
+  struct Lanes {
+    std::vector<LaneTimes> durations;
+    BatchProgram::Scratch scratch;
+    std::vector<StepTimes> times;
+  };
+
+  void run(std::size_t first, std::size_t count, Lanes& lanes) {
+    for (std::size_t d = 0; d < sources_.size(); ++d) {
+      for (std::size_t lane = 0; lane < count; ++lane)
+        lanes.durations[d].of[lane] = sources_[d].first[sources_[d].stride * (first + lane)];
+    }
+    batch_.simulate(lanes.durations, lanes.scratch, std::span(lanes.times).first(count));
+    for (std::size_t lane = 0; lane < count; ++lane) {
+      const StepTimes& times = lanes.times[lane];
+      times_[first + lane] = {times.makespan, rank_span(times), ideal_time(times), bubble_fraction(times),
+                              bubble_fraction_span(times)};
+    }
   }
 
-  const CompiledProgram& program_;
+  BatchProgram batch_;
   const SweepOptions& options_;
   std::vector<Nanoseconds> constants_;
   std::vector<DurationSource> sources_;

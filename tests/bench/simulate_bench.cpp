@@ -8,6 +8,8 @@
 
 #include "bench_programs.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/simulator/engine/batch.hpp"
+#include "ppsim/simulator/engine/list_run.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 
 namespace {
@@ -85,11 +87,44 @@ void simulate_step(benchmark::State& state) {
   report(state, shape, bytes_of(p.compiled.items) + bytes_of(scratch.ends));
 }
 
+/// The same for as many cost vectors as there are lanes; actions are those of all of them.
+void simulate_lanes(benchmark::State& state) {
+  const Shape shape = shape_of(state);
+  const Prepared& p = prepared(shape);
+  const BatchProgram batch(p.compiled);
+  BatchProgram::Scratch scratch;
+  std::vector<LaneTimes> durations(p.costs.durations.size());
+  for (std::size_t d = 0; d < durations.size(); ++d) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      durations[d].of[lane] = p.costs.durations[d] * static_cast<Nanoseconds>(lane + 1);
+  }
+  std::vector<StepTimes> times(kLanes);
+  for (auto _ : state) {
+    batch.simulate(durations, scratch, times);
+    benchmark::DoNotOptimize(times.data());
+  }
+  SimulationScratch single;
+  PPSIM_CHECK(times[0] == simulate(p.compiled, p.costs, single), "a lane and a single run disagree");
+  state.counters["actions/s"] = benchmark::Counter(compute_actions(shape) * static_cast<double>(kLanes),
+                                                   benchmark::Counter::kIsIterationInvariantRate);
+}
+
 /// Start and end of every instruction, with rounds.
 void simulate_traced(benchmark::State& state) {
   const Shape shape = shape_of(state);
   const Prepared& p = prepared(shape);
   for (auto _ : state) benchmark::DoNotOptimize(simulate_trace(p.compiled, p.graph, p.costs));
+  report(state, shape, static_cast<double>(p.program.size() * sizeof(Span)));
+}
+
+/// The same of a Program that is not compiled.
+void run_once(benchmark::State& state) {
+  const Shape shape = shape_of(state);
+  const Prepared& p = prepared(shape);
+  const AnalyzedProgram analyzed(p.program, rendezvous());
+  static_cast<void>(analyzed.graph());
+  const CostTable costs = bench_costs();
+  for (auto _ : state) benchmark::DoNotOptimize(run_in_list_order(analyzed, costs));
   report(state, shape, static_cast<double>(p.program.size() * sizeof(Span)));
 }
 
@@ -115,13 +150,16 @@ struct Case {
 };
 constexpr Case kCases[] = {{"flat_loop", flat_loop},
                            {"simulate_step", simulate_step},
+                           {"simulate_lanes", simulate_lanes},
                            {"simulate_traced", simulate_traced},
+                           {"run_once", run_once},
                            {"build_graph", build_graph},
                            {"compile_program", compile_program}};
 
 /// Shape by shape, so that what was prepared for one serves all of its benchmarks.
 bool register_all() {
-  for (const auto& [p, m] : {std::pair{8, 64}, std::pair{64, 4096}, std::pair{512, 8192}}) {
+  for (const auto& [p, m] :
+       {std::pair{8, 64}, std::pair{64, 512}, std::pair{64, 4096}, std::pair{512, 8192}}) {
     for (const int v : {1, 2}) {
       for (const Case& c : kCases) {
         benchmark::RegisterBenchmark(c.name, c.run)

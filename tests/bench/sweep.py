@@ -1,4 +1,5 @@
-"""What 100,000 points take: 1F1B on 8 ranks with 64 microbatches, the costs of every stage and transfer varied.
+"""What 100,000 points take: 1F1B, and interleaved 1F1B with two chunks, on 8 ranks with 64 microbatches, the costs of
+every stage and transfer varied.
 
     PYTHONPATH=build/release/python python tests/bench/sweep.py [points]
 """
@@ -12,9 +13,14 @@ import ppsim
 
 
 def main(points: int = 100_000) -> None:
-    program = ppsim.lower(ppsim.generate("1f1b", ranks=8, microbatches=64))
-    forward = numpy.random.default_rng(1).integers(1_000_000, 2_000_000, (points, 8))
-    durations = {"F": forward, "B": 2 * forward, "c": numpy.arange(points)}
+    for schedule in ("1f1b", "interleaved-1f1b"):
+        program = ppsim.lower(ppsim.generate(schedule, ranks=8, microbatches=64))
+        forward = numpy.random.default_rng(1).integers(1_000_000, 2_000_000, (points, program.stages))
+        measure(schedule, program, {"F": forward, "B": 2 * forward, "c": numpy.arange(points)})
+
+
+def measure(schedule: str, program: ppsim.Program, durations: dict[str, numpy.ndarray]) -> None:
+    points = len(durations["c"])
 
     def many() -> None:
         costs = (ppsim.Costs.unit(F=1, B=2, c=point / points) for point in range(points))
@@ -27,7 +33,8 @@ def main(points: int = 100_000) -> None:
     ):
         wall, cpu = time.perf_counter(), time.process_time()
         work()
-        print(f"{name}: {time.perf_counter() - wall:.2f} s, {time.process_time() - cpu:.2f} s of CPU")
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(f"{schedule}, {name}: {wall:.2f} s, {cpu:.2f} s of CPU")
 
 
 if __name__ == "__main__":
