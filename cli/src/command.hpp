@@ -12,6 +12,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/planner/ir_source.hpp"
+#include "ppsim/planner/phase_times.hpp"
 #include "ppsim/planner/targets.hpp"
 
 namespace ppsim::cli {
@@ -122,6 +123,7 @@ struct Subject {
   std::optional<int> send_done_delay = {};  ///< that was asked for
   int replicas = 1;                         ///< of the schedule that are in `ir`
   bool native_program = false;              ///< a Program from a JSON file: its communicators are given
+  PhaseTimes phases = {};                   ///< up to the costs
 
   [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
 };

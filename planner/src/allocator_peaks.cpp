@@ -38,8 +38,7 @@ AllocatorPeak replayed(const std::vector<Change>& changes, const std::vector<Byt
 }  // namespace
 
 IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step) {
-  const TensorTable& table = step.analyzed.tensors();
-  const std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
+  const auto& [table, sizes] = step.tensors;
   IdVector<RankId, std::vector<Change>> changes(step.metrics.ranks.size(), {});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& tensor = table.tensors[i];

@@ -1,45 +1,42 @@
 #include "ppsim/planner/evaluate.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/planner/costs/priced_program.hpp"
+#include "ppsim/simulator/engine/list_run.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
+#include "ppsim/simulator/metrics/measure_sized.hpp"
 #include "require_well_formed.hpp"
 
 namespace ppsim::planner {
 namespace {
 
-/// Time of the engine on a compiled Program.
-double time_engine(const CompiledProgram& compiled, const BoundCosts& bound) {
-  SimulationScratch scratch;
-  const auto begin = std::chrono::steady_clock::now();
-  static_cast<void>(simulate(compiled, bound, scratch));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// A run and the seconds that the engine takes for its times.
-struct ClockedRun {
-  SimulatedRun run;
-  double seconds = 0;
-};
-
-Expected<ClockedRun> clocked_run(const AnalyzedProgram& analyzed, const Tables& tables) {
-  const CostTable& costs = tables.costs;
-  const ContendedCosts contended{costs, tables.beside_transfers};
+/// Times of a run, and what each of its parts takes. A Program that runs in the order of its lists is
+/// compiled for nothing: it runs once.
+Expected<SimulatedRun> timed_run(const AnalyzedProgram& analyzed, const Tables& tables, PhaseTimes& phases) {
+  const ContendedCosts contended{tables.costs, tables.beside_transfers};
+  Stopwatch watch;
   if (analyzed.capabilities().residency || contended.differ_on(analyzed.capabilities())) {
-    return simulate_beside_transfers(analyzed, contended).map([](SimulatedRun run) {
-      return ClockedRun{std::move(run)};
-    });
+    auto run = simulate_beside_transfers(analyzed, contended);
+    phases.simulation = watch.lap();
+    return run;
   }
+  if (auto run = run_in_list_order(analyzed, tables.costs)) {
+    phases.simulation = watch.lap();
+    return std::move(*run).map([](TimedTrace trace) { return SimulatedRun(std::move(trace)); });
+  }
+  static_cast<void>(analyzed.order());
+  phases.order = watch.lap();
   const auto compiled = compile(analyzed);
-  if (!compiled) return ClockedRun{SimulatedRun(tl::unexpect, compiled.error())};
-  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs));
-  return ClockedRun{simulate_trace(*compiled, analyzed.guaranteed_graph(), bound),
-                    time_engine(*compiled, bound)};
+  if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, tables.costs));
+  phases.compilation = watch.lap();
+  SimulatedRun run = simulate_trace(*compiled, analyzed.guaranteed_graph(), bound);
+  phases.simulation = watch.lap();
+  return run;
 }
 
 }  // namespace
@@ -83,14 +80,23 @@ bool Evaluation::fits() const {
 
 Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                               const TransportCapabilities& capabilities) {
+  PhaseTimes phases;
+  Stopwatch watch;
   AnalyzedProgram analyzed(std::move(program), capabilities);
+  static_cast<void>(analyzed.guaranteed_graph());
+  phases.graph = watch.lap();
   PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
-  auto clocked = clocked_run(analyzed, costs.tables);
-  if (!clocked) return tl::unexpected(clocked.error());
-  if (!clocked->run) return tl::unexpected(to_error(analyzed.program(), clocked->run.error()));
-  Evaluation result{std::move(name), std::move(analyzed), std::move(costs), *std::move(clocked->run), {}, {},
-                    clocked->seconds};
-  result.metrics = measure(result.view());
+  phases.checks = watch.lap();
+  auto run = timed_run(analyzed, costs.tables, phases);
+  if (!run) return tl::unexpected(run.error());
+  if (!*run) return tl::unexpected(to_error(analyzed.program(), run->error()));
+  static_cast<void>(watch.lap());
+  Evaluation result{std::move(name), std::move(analyzed), std::move(costs), **std::move(run), {}};
+  result.tensors = sized_tensors(result.program(), result.costs.tables.sizes);
+  result.metrics = measure(result.view(), result.tensors);
+  phases.metrics = watch.lap();
+  result.simulate_seconds = static_cast<double>(phases.simulation) * 1e-9;
+  result.phases = phases;
   return result;
 }
 

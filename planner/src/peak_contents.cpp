@@ -8,8 +8,7 @@
 namespace ppsim::planner {
 
 IdVector<RankId, std::vector<KindBytes>> peak_contents(const Evaluation& step) {
-  const TensorTable& table = step.analyzed.tensors();
-  const std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
+  const auto& [table, sizes] = step.tensors;
   const auto ranks = static_cast<std::size_t>(step.program().pipeline().ranks());
   IdVector<RankId, std::array<Bytes, kTensorKindCount>> sums(ranks, {});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {

@@ -50,14 +50,22 @@ Expected<Simulated> simulated(const Options& options, const TransportCapabilitie
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs) return tl::unexpected(needs_costs("simulate"));
   const std::optional<Target>& target = options.input.loaded_by;
+  Stopwatch watch;
   PPSIM_ASSIGN_OR_RETURN(
       auto program, target ? program_for(*target, *subject, communicators) : program_of(*subject, policy));
+  subject->phases.lowering = watch.lap();
   if (!policy) note_assumed_communicators(*subject, output);
+  const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
+  static_cast<void>(Ir(std::move(subject->ir)));  // frees it: a large one is hundreds of megabytes
   PPSIM_ASSIGN_OR_RETURN(
       auto step, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
   if (options.costs.unit.empty())
     step.communicator_bytes = communicator_bytes_of(options.transport, step.program());
-  Simulated result{std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
+  step.phases.reading = subject->phases.reading;
+  step.phases.generation = subject->phases.generation;
+  step.phases.costs = subject->phases.costs;
+  step.phases.lowering = subject->phases.lowering;
+  Simulated result{std::move(step), std::nullopt, is_schedule};
   if (!subject->native_program) result.communicators = communicators;
   return result;
 }
@@ -242,6 +250,17 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
          "Transfers and collectives count from their start, waiting for the other end included.\n";
 }
 
+Json simulated_json(const Simulated& outcome, const std::optional<Measured>& measured) {
+  Stopwatch watch;
+  Json object = evaluation_json(outcome.step);
+  if (outcome.communicators) object["communicators"] = policy_name(*outcome.communicators);
+  if (measured) object["compared"] = measured_json(*measured, outcome.step.metrics.times.makespan);
+  PhaseTimes phases = outcome.step.phases;
+  phases.output = watch.lap();
+  object["phase_ns"] = phases_json(phases);
+  return object;
+}
+
 int run(Options options, const Output& output) {
   const auto target = target_of(options.input.target);
   if (!target) return report(target.error(), output);
@@ -256,9 +275,6 @@ int run(Options options, const Output& output) {
   const auto measured = measured_of(options, *outcome);
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;
-  Json object = evaluation_json(*step);
-  if (outcome->communicators) object["communicators"] = policy_name(*outcome->communicators);
-  if (*measured) object["compared"] = measured_json(**measured, makespan);
   if (!options.trace.empty()) {
     if (auto written = write_trace_file(options.trace, step->view()); !written)
       return report(written.error(), output);
@@ -270,7 +286,7 @@ int run(Options options, const Output& output) {
   }
   const int code = step->fits() ? kDone : kDoesNotFit;
   if (output.json) {
-    output.print(object);
+    output.print(simulated_json(*outcome, *measured));
     return code;
   }
   print_text(*step);

@@ -270,8 +270,11 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   PPSIM_RETURN_IF_ERROR(check_dialect_is_for(input));
   bool native_program = false;
   const Target* target = input.loaded_by ? &*input.loaded_by : nullptr;
+  PhaseTimes phases;
+  Stopwatch watch;
   auto ir = read_ir(input, source, {dialect, policy, target}, native_program);
   if (!ir) return tl::unexpected(ir.error());
+  (names_file(input.input) ? phases.reading : phases.generation) = watch.lap();
   if (target != nullptr) {
     PPSIM_RETURN_IF_ERROR(check_runs(*target, *ir));
     if (const auto* schedule = std::get_if<Schedule>(&*ir)) {
@@ -299,8 +302,10 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
                   .recompute = std::move(recompute),
                   .offload = std::move(offload),
                   .send_done_delay = send_done_delay,
-                  .native_program = native_program};
+                  .native_program = native_program,
+                  .phases = phases};
   PPSIM_RETURN_IF_ERROR(std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir));
+  subject.phases.costs = watch.lap();
   PPSIM_RETURN_IF_ERROR(tie(subject, options, input.tied));
   PPSIM_RETURN_IF_ERROR(replicate(subject, options, input.replicas));
   return subject;

@@ -78,6 +78,15 @@ std::string notes_text(const Evaluation& step) {
          ".\nError of the step in measured runs like it: " + notes->known_error + ".\n";
 }
 
+Json phases_json(const PhaseTimes& phases) {
+  return {{"reading", phases.reading},       {"generation", phases.generation},
+          {"costs", phases.costs},           {"lowering", phases.lowering},
+          {"graph", phases.graph},           {"checks", phases.checks},
+          {"order", phases.order},           {"compilation", phases.compilation},
+          {"simulation", phases.simulation}, {"metrics", phases.metrics},
+          {"output", phases.output}};
+}
+
 Json evaluation_json(const Evaluation& step) {
   const StepTimes& times = step.metrics.times;
   const BubbleBreakdown bubble = step.metrics.bubble();

@@ -10,6 +10,8 @@ namespace ppsim::cli {
 
 /// Everything that `simulate --json` says of one step.
 [[nodiscard]] Json evaluation_json(const Evaluation& step);
+/// Where the time of a simulation went, in nanoseconds.
+[[nodiscard]] Json phases_json(const PhaseTimes& phases);
 /// A size of the step; null where its costs have no sizes.
 [[nodiscard]] Json size_json(const Evaluation& step, Bytes size);
 /// The same as text, "-".

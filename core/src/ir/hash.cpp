@@ -26,15 +26,21 @@ class Hasher {
   Hasher& number(std::int64_t value) {
     if (used_ + sizeof value > buffer_.size()) flush();
     auto bits = static_cast<std::uint64_t>(value);
-    for (std::size_t i = 0; i < sizeof value; ++i, bits >>= 8) {
-      buffer_[used_++] = static_cast<unsigned char>(bits & 0xff);
-    }
+    unsigned char* const to = buffer_.data() + used_;
+    for (std::size_t i = 0; i < sizeof value; ++i, bits >>= 8)
+      to[i] = static_cast<unsigned char>(bits & 0xff);
+    used_ += sizeof value;
     return *this;
   }
   Hasher& text(std::string_view value) {
     length(value.size());
-    flush();
-    XXH3_128bits_update(state_.get(), value.data(), value.size());
+    if (used_ + value.size() > buffer_.size()) flush();
+    if (value.size() > buffer_.size()) {
+      XXH3_128bits_update(state_.get(), value.data(), value.size());
+    } else {
+      std::copy(value.begin(), value.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
+      used_ += value.size();
+    }
     return *this;
   }
   Hasher& length(std::size_t value) { return number(static_cast<std::int64_t>(value)); }
@@ -114,7 +120,8 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
   }
 }
 
-void add_instruction(Hasher& hasher, const Program& program, InstructionId id) {
+/// `first` is the first instruction of its rank.
+void add_instruction(Hasher& hasher, const Program& program, InstructionId id, InstructionId first) {
   const Instruction& instruction = program.instruction(id);
   const std::span<const Action> actions = program.actions(id);
   const std::span<const CommunicatorId> communicators = program.communicators_of(id);
@@ -126,8 +133,7 @@ void add_instruction(Hasher& hasher, const Program& program, InstructionId id) {
     hasher.number(action.subject).number(action.microbatch).number(action.peer).number(action.slice);
     hasher.number(communicators[i].value());
   }
-  const int first = program.first(program.rank_of(id)).value();
-  hasher.list(program.after(id), [&](InstructionId after) { hasher.number(after.value() - first); });
+  hasher.list(program.after(id), [&](InstructionId after) { hasher.number(after.value() - first.value()); });
 }
 
 void add_limit(Hasher& hasher, const std::optional<int>& limit) { hasher.number(limit.value_or(-1)); }
@@ -144,7 +150,7 @@ std::string program_hash(const Program& program) {
     const InstructionId last = program.last(RankId(r));
     hasher.number(last.value() - program.first(RankId(r)).value());
     for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
-      add_instruction(hasher, program, id);
+      add_instruction(hasher, program, id, program.first(RankId(r)));
     }
   }
   if (program.send_done_delay() > 0) hasher.number(-1).number(program.send_done_delay());

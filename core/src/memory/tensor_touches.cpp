@@ -17,10 +17,11 @@ namespace {
 /// Walks the list of one rank and notes what each action does to which tensor.
 class Collector {
  public:
-  Collector(const Program& program, RankId rank)
+  Collector(const Program& program, RankId rank, const TensorKinds& kinds)
       : program_(program),
         pipeline_(program.pipeline()),
         rank_(rank),
+        kinds_(kinds),
         parameters_(program, rank),
         training_(trains(program, rank)),
         gathered_(static_cast<std::size_t>(pipeline_.stages()), false) {}
@@ -41,7 +42,9 @@ class Collector {
   }
 
  private:
+  [[nodiscard]] bool collects(TensorKind kind) const { return kinds_[static_cast<std::size_t>(kind)]; }
   void add(Touch touch, const SizeClass& size_class, std::int32_t microbatch) {
+    if (!collects(size_class.kind)) return;
     touches_.push_back({size_class, microbatch, instruction_, touch});
   }
   /// A tensor of the action's stage, microbatch and slice.
@@ -89,6 +92,7 @@ class Collector {
   const Program& program_;
   const Pipeline& pipeline_;
   RankId rank_;
+  TensorKinds kinds_;
   ParameterBuffers parameters_;
   bool training_;
   std::vector<bool> gathered_;  ///< per stage: between UNSHARD and RESHARD
@@ -216,8 +220,9 @@ void Collector::receive_output(const Action& a) {
 
 /// With a send-done delay, what is sent is in use until so many later sends of the channel are complete.
 void Collector::hold(const Action& a, CommunicatorId communicator) {
-  const bool sends = a.kind == OpKind::send_forward || a.kind == OpKind::send_backward;
-  if (!sends || program_.send_done_delay() == 0) return;
+  const bool forward = a.kind == OpKind::send_forward;
+  if ((!forward && a.kind != OpKind::send_backward) || program_.send_done_delay() == 0) return;
+  if (!collects(forward ? TensorKind::boundary_output : TensorKind::outgoing_gradient)) return;
   std::deque<TensorTouch>& channel = held_[{communicator, peer_rank(pipeline_, a)}];
   channel.push_back(touches_.back());
   if (channel.size() <= static_cast<std::size_t>(program_.send_done_delay())) return;
@@ -390,8 +395,8 @@ void drop_replaced_saves(std::vector<TensorTouch>& touches) {
 
 }  // namespace
 
-std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank) {
-  std::vector<TensorTouch> touches = Collector(program, rank).collect();
+std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank, const TensorKinds& kinds) {
+  std::vector<TensorTouch> touches = Collector(program, rank, kinds).collect();
   std::stable_sort(touches.begin(), touches.end(), [](const TensorTouch& a, const TensorTouch& b) {
     return std::tie(a.size_class, a.microbatch, a.instruction) <
            std::tie(b.size_class, b.microbatch, b.instruction);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bitset>
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -29,8 +30,13 @@ struct TensorTouch {
   Touch touch = Touch::read;
 };
 
-/// Every touch of the tensors of a rank, sorted by size class, microbatch and place in the list: the table of
-/// lifetimes of docs/ir.md, section 5, action by action. Without the saves that an R replaces.
-[[nodiscard]] std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank);
+/// Kinds of tensors, by their numbers.
+using TensorKinds = std::bitset<kTensorKindCount>;
+
+/// Every touch of the tensors of a rank that are of these kinds, sorted by size class, microbatch and place
+/// in the list: the table of lifetimes of docs/ir.md, section 5, action by action. Without the saves that an
+/// R replaces.
+[[nodiscard]] std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank,
+                                                      const TensorKinds& kinds);
 
 }  // namespace ppsim

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/memory/sized_tensors.hpp"
 #include "ppsim/core/memory/tensor_use.hpp"
 #include "tensor_touches.hpp"
 
@@ -64,6 +66,15 @@ std::vector<Segment> copies(const std::vector<TensorTouch>& touches) {
   return segments;
 }
 
+struct SizeClassHash {
+  std::size_t operator()(const SizeClass& key) const {
+    std::uint64_t hash = static_cast<std::uint64_t>(key.kind) << 8U | static_cast<std::uint64_t>(key.op);
+    for (const std::int32_t field : {key.subject, key.peer, key.slice})
+      hash = (hash ^ static_cast<std::uint32_t>(field)) * 0x9E3779B97F4A7C15ULL;
+    return hash ^ (hash >> 32U);
+  }
+};
+
 /// Something that nobody writes is not a tensor.
 bool is_tensor(const Segment& segment) { return segment.from_start || segment.first_writer >= 0; }
 
@@ -103,14 +114,12 @@ void append(std::vector<UnwrittenRead>& reads, const Segment& segment,
   }
 }
 
-}  // namespace
-
-TensorTable tensor_table(const Program& program) { return tensor_uses(program).table; }
-
-TensorUses tensor_uses(const Program& program) {
+/// Those of some kinds.
+TensorUses uses_of(const Program& program, const TensorKinds& kinds) {
   TensorUses uses;
+  if (kinds.none()) return uses;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r));
+    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r), kinds);
     std::vector<Segment> segments = copies(touches);
     const auto tensors = std::stable_partition(segments.begin(), segments.end(),
                                                [](const Segment& segment) { return !is_tensor(segment); });
@@ -124,11 +133,32 @@ TensorUses tensor_uses(const Program& program) {
   return uses;
 }
 
+}  // namespace
+
+TensorTable tensor_table(const Program& program) { return tensor_uses(program).table; }
+
+TensorUses tensor_uses(const Program& program) { return uses_of(program, TensorKinds().set()); }
+
 std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes) {
+  std::unordered_map<SizeClass, Bytes, SizeClassHash> known;  // looked up, never iterated
   std::vector<Bytes> result;
   result.reserve(table.tensors.size());
-  for (const Tensor& tensor : table.tensors) result.push_back(sizes(tensor.size_class));
+  for (const Tensor& tensor : table.tensors) {
+    const auto [size, is_new] = known.try_emplace(tensor.size_class, 0);
+    if (is_new) size->second = sizes(tensor.size_class);
+    result.push_back(size->second);
+  }
   return result;
+}
+
+SizedTensors sized_tensors(const Program& program, const SizeTable& sizes) {
+  TensorKinds kinds;
+  for (const auto& [key, bytes] : sizes.entries()) {
+    if (bytes > 0) kinds.set(static_cast<std::size_t>(key.kind));
+  }
+  SizedTensors sized{uses_of(program, kinds).table, {}};
+  sized.sizes = tensor_sizes(sized.table, sizes);
+  return sized;
 }
 
 SizeClass payload_class(const Action& send) {

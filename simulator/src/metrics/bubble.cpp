@@ -19,7 +19,7 @@ Nanoseconds overlap_of(Interval a, Interval b) {
 /// Attributes the gaps of one compute queue.
 class GapWalk {
  public:
-  GapWalk(const RunView& run, const std::vector<MessageTimes>& messages, RankId rank)
+  GapWalk(const RunView& run, const MessageClock& messages, RankId rank)
       : run_(run), messages_(messages), rank_(rank) {
     find_phases();
   }
@@ -92,7 +92,7 @@ class GapWalk {
       interval.begin = span.end.time - run_.costs(cost_class_of(run_.program.actions(id)[0]));
     }
     for (const std::uint32_t index : run_.graph.messages_of(id)) {
-      const MessageTimes& times = messages_[index];
+      const MessageTimes times = messages_(index);
       const Instant done = run_.graph.messages[index].send == id ? times.out : times.received;
       if (done == span.end) interval = {times.begin.time, times.out.time};
     }
@@ -109,7 +109,7 @@ class GapWalk {
   }
 
   const RunView& run_;
-  const std::vector<MessageTimes>& messages_;
+  const MessageClock& messages_;
   RankId rank_;
   std::vector<InstructionId> compute_;
   Nanoseconds first_backward_ = 0;
@@ -128,8 +128,8 @@ BubbleBreakdown& BubbleBreakdown::operator+=(const BubbleBreakdown& other) {
   return *this;
 }
 
-BubbleBreakdown bubble_of(const RunView& run, const std::vector<MessageTimes>& messages,
-                          const StepTimes& times, RankId rank) {
+BubbleBreakdown bubble_of(const RunView& run, const MessageClock& messages, const StepTimes& times,
+                          RankId rank) {
   return GapWalk(run, messages, rank).walk(times);
 }
 

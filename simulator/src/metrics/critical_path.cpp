@@ -10,7 +10,7 @@ namespace {
 /// Walks a run backwards from its end, each time to something that ended when the current step began.
 class PathFinder {
  public:
-  explicit PathFinder(const RunView& run) : run_(run), messages_(message_times(run)) {}
+  explicit PathFinder(const RunView& run) : run_(run), messages_(run) {}
 
   std::vector<CriticalStep> find() {
     if (run_.program.size() == 0) return {};
@@ -43,7 +43,8 @@ class PathFinder {
     if (meeting >= 0) return collective_step(run_.graph.meetings[static_cast<std::size_t>(meeting)], id);
     for (const std::uint32_t index : run_.graph.messages_of(id)) {
       const bool sends = run_.graph.messages[index].send == id;
-      if ((sends ? messages_[index].out : messages_[index].received) == span(id).end) {
+      const MessageTimes times = messages_(index);
+      if ((sends ? times.out : times.received) == span(id).end) {
         return message_step(index, !sends);
       }
     }
@@ -64,7 +65,7 @@ class PathFinder {
   InstructionId message_step(std::size_t index, bool receipt) {
     while (true) {
       const Message& message = run_.graph.messages[index];
-      const MessageTimes& times = messages_[index];
+      const MessageTimes times = messages_(index);
       if (receipt && times.received != times.out) {  // it had arrived before its RECV started
         add(message.receive, span(message.receive).start, times.received);
         return message.receive;
@@ -76,7 +77,7 @@ class PathFinder {
       add(end, times.begin, times.out);
       if (by_send || (by_receive && rendezvous)) return end;
       const auto credit = static_cast<std::size_t>(message.credit);
-      if (message.credit >= 0 && messages_[credit].received == times.begin) {
+      if (message.credit >= 0 && messages_(credit).received == times.begin) {
         path_.back().reason = WaitReason::credit;
         index = credit;
         receipt = true;
@@ -118,7 +119,7 @@ class PathFinder {
   }
 
   const RunView& run_;
-  std::vector<MessageTimes> messages_;
+  MessageClock messages_;
   std::vector<CriticalStep> path_;
 };
 

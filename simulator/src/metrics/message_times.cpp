@@ -1,32 +1,47 @@
 #include "message_times.hpp"
 
+#include <algorithm>
+
 #include "engine/clock.hpp"
 
 namespace ppsim::simulator {
-
 namespace {
 
-MessageTimes traced_times(const RunView& run, const Message& message) {
-  if (!message.complete()) return {};
-  const Span& send = run.trace.spans[message.send];
-  const Span& receive = run.trace.spans[message.receive];
-  const bool rendezvous = !run.graph.capabilities.credits;
-  return {rendezvous ? std::max(send.start, receive.start) : send.start, send.end, receive.end};
+bool has_groups(const ExecutionGraph& graph) {
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    if (graph.message_begin[i + 1] - graph.message_begin[i] > 1) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-std::vector<MessageTimes> message_times(const RunView& run) {
+MessageClock::MessageClock(const RunView& run) : run_(run) {
+  if (!run.measured && has_groups(run.graph)) by_costs_ = message_times_by_costs(run);
+}
+
+MessageTimes MessageClock::traced(const Message& message) const {
+  if (!message.send.valid() || (run_.measured && !message.receive.valid())) return {};
+  const Span& send = run_.trace.spans[message.send];
+  MessageTimes times{send.start, send.end, send.end};
+  if (!message.receive.valid()) return times;
+  const Span& receive = run_.trace.spans[message.receive];
+  times.received = receive.end;
+  if (!run_.graph.capabilities.credits) times.begin = std::max(send.start, receive.start);
+  // The message before it on its channel was out when its SEND started: they share a queue.
+  if (message.credit < 0 || run_.measured) return times;
+  const Message& credit = run_.graph.messages[static_cast<std::size_t>(message.credit)];
+  times.begin = std::max(times.begin, run_.trace.spans[credit.receive].end);
+  return times;
+}
+
+std::vector<MessageTimes> message_times_by_costs(const RunView& run) {
   const bool rendezvous = !run.graph.capabilities.credits;
   std::vector<MessageTimes> times(run.graph.messages.size());
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Message& message = run.graph.messages[i];
-    MessageTimes& time = times[i];
-    if (run.measured) {
-      time = traced_times(run, message);
-      continue;
-    }
     if (!message.send.valid()) continue;
+    MessageTimes& time = times[i];
     const Instant met = message.receive.valid() ? run.trace.spans[message.receive].start : Instant{};
     time.begin = run.trace.spans[message.send].start;
     if (rendezvous) time.begin = std::max(time.begin, met);

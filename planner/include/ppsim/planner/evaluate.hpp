@@ -7,7 +7,9 @@
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/memory/sized_tensors.hpp"
 #include "ppsim/planner/costs/costs.hpp"
+#include "ppsim/planner/phase_times.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
@@ -21,7 +23,9 @@ struct Evaluation {
   TimedTrace trace;
   RunMetrics metrics;
   IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
+  SizedTensors tensors = {};                        ///< at the sizes of the costs
   double simulate_seconds = 0;  ///< the engine alone: no lowering, graph, memory or output
+  PhaseTimes phases = {};       ///< from the graph to the metrics
 
   [[nodiscard]] const Program& program() const { return analyzed.program(); }
   [[nodiscard]] const TransportCapabilities& capabilities() const { return analyzed.capabilities(); }

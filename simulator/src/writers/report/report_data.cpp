@@ -144,13 +144,14 @@ class RunData {
   }
 
   [[nodiscard]] std::vector<Arrow> arrows() const {
-    const std::vector<MessageTimes> times = message_times(run_);
+    const MessageClock clock(run_);
     std::vector<Arrow> list;
-    for (std::size_t i = 0; i < times.size(); ++i) {
+    for (std::size_t i = 0; i < run_.graph.messages.size(); ++i) {
       const Message& message = run_.graph.messages[i];
       if (!message.complete()) continue;
-      list.push_back({program_.rank_of(message.send), program_.rank_of(message.receive), times[i].begin.time,
-                      times[i].out.time, &program_.all_actions()[message.send_action]});
+      const MessageTimes times = clock(i);
+      list.push_back({program_.rank_of(message.send), program_.rank_of(message.receive), times.begin.time,
+                      times.out.time, &program_.all_actions()[message.send_action]});
     }
     std::ranges::stable_sort(list, {}, [](const Arrow& a) { return std::pair(a.from, a.begin); });
     return list;
