@@ -11,7 +11,7 @@ expect_json '{"jaxpp-gpt3-175b", "jaxpp-llama2-70b"} <= {job["name"] for job in 
 # It is the same as its words, and an option of the line goes before.
 words=(--model llama2-70b --cluster dgx-h100 --nodes 8 --tp 4 --pp 4 --dp 4 --microbatch-size 2 --global-batch-size 128
   --sequence-length 2048)
-untimed() { grep -v simulate_seconds stdout; }
+untimed() { sed '/"simulate_seconds"/d; /"phase_ns"/,/}/d' stdout; }
 expect_exit 0 simulate interleaved-1f1b:chunks=10 --job jaxpp-llama2-70b --json
 untimed >job.json
 expect_exit 0 simulate interleaved-1f1b:chunks=10 "${words[@]}" --json

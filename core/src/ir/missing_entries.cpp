@@ -1,5 +1,7 @@
 #include "ppsim/core/ir/missing_entries.hpp"
 
+#include <array>
+#include <optional>
 #include <set>
 
 #include "ppsim/core/memory/tensors.hpp"
@@ -33,11 +35,16 @@ class CostsWithout {
 
  private:
   void add(const CostClass& key) {
+    // Actions of a kind that follow each other are mostly of one class.
+    std::optional<CostClass>& last = last_[static_cast<std::size_t>(key.kind)];
+    if (last == key) return;
+    last = key;
     if (!look_up(entries_, key)) first_.emplace(key.kind, key);
   }
 
   const std::map<CostClass, Nanoseconds>& entries_;
   std::map<OpKind, CostClass> first_;
+  std::array<std::optional<CostClass>, kOpKindCount> last_ = {};  ///< looked up, by kind
 };
 
 using SizeKind = std::pair<TensorKind, OpKind>;
