@@ -46,7 +46,7 @@ def measured(ppsim: str, row: tuple[str, int, int, int, str], folder: str, runs:
     wall, cpu, memory = (min(values) for values in list(zip(*runs_of))[:3])
     print(
         f"{name} p={ranks} m={microbatches} v={chunks} {suffix or 'generated'}: {wall * 1e3:.1f} ms, "
-        f"{cpu * 1e3:.1f} ms of processors, {wall * 1e6 / actions:.3f} us an action, {memory / 1e6:.2f} GB"
+        f"{cpu * 1e3:.1f} ms of processors, {wall * 1e6 / actions:.3f} us an action, {memory * 1024 / 1e9:.2f} GB"
     )
     if actions > 1_000_000:
         return
