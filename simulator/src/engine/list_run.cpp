@@ -6,22 +6,16 @@
 #include "class_costs.hpp"
 #include "clock.hpp"
 #include "event_run.hpp"
+#include "groups.hpp"
 
 namespace ppsim::simulator {
 namespace {
 
-constexpr Instant kNotYet{-1, 0};
+constexpr Instant kNotHappened{-1, 0};
 
 bool is_for_lists(const TransportCapabilities& capabilities) {
   return !capabilities.credits && !capabilities.residency &&
          capabilities.launches.order != LaunchOrder::completion;
-}
-
-bool has_groups(const ExecutionGraph& graph) {
-  for (std::size_t i = 0; i < graph.size(); ++i) {
-    if (graph.message_begin[i + 1] - graph.message_begin[i] > 1) return true;
-  }
-  return false;
 }
 
 /// The times are its state: an instruction without a start has not started, one without an end is not
@@ -33,7 +27,7 @@ class ListRun {
         graph_(graph),
         costs_(costs),
         durations_(program.pipeline()),
-        trace_{IdVector<InstructionId, Span>(program.size(), Span{kNotYet, kNotYet})},
+        trace_{IdVector<InstructionId, Span>(program.size(), Span{kNotHappened, kNotHappened})},
         is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {
     for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {

@@ -3,18 +3,9 @@
 #include <algorithm>
 
 #include "engine/clock.hpp"
+#include "engine/groups.hpp"
 
 namespace ppsim::simulator {
-namespace {
-
-bool has_groups(const ExecutionGraph& graph) {
-  for (std::size_t i = 0; i < graph.size(); ++i) {
-    if (graph.message_begin[i + 1] - graph.message_begin[i] > 1) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 MessageClock::MessageClock(const RunView& run) : run_(run) {
   if (!run.measured && has_groups(run.graph)) by_costs_ = message_times_by_costs(run);
