@@ -11,24 +11,43 @@ namespace {
 
 constexpr int kMaxTasks = 60'000;
 
-Nanoseconds forward_transfer(const CostTable& costs, int rank) {
-  return costs({OpKind::send_forward, rank, rank + 1, 0});
+Nanoseconds forward_transfer(const CostTable& costs, int stage) {
+  return costs({OpKind::send_forward, stage, stage + 1, 0});
 }
 
-Nanoseconds backward_transfer(const CostTable& costs, int rank) {
-  return costs({OpKind::send_backward, rank + 1, rank, 0});
+Nanoseconds backward_transfer(const CostTable& costs, int stage) {
+  return costs({OpKind::send_backward, stage + 1, stage, 0});
 }
 
 /// Calls visit for the duration of every action of one microbatch and of every transfer.
 template <class Visit>
 void for_each_duration(const SynthesisRequest& request, Visit&& visit) {
   const std::vector<OpKind> kinds = phases_of(request.backward);
-  for (int r = 0; r < request.ranks; ++r) {
-    for (const OpKind kind : kinds) visit(request.costs({kind, r, -1, 0}));
-    if (r + 1 == request.ranks) continue;
-    visit(forward_transfer(request.costs, r));
-    visit(backward_transfer(request.costs, r));
+  const std::vector<RankId> placement = placement_of(request);
+  for (std::size_t s = 0; s < placement.size(); ++s) {
+    const auto stage = static_cast<int>(s);
+    for (const OpKind kind : kinds) visit(request.costs({kind, stage, -1, 0}));
+    if (s + 1 == placement.size() || placement[s] == placement[s + 1]) continue;
+    visit(forward_transfer(request.costs, stage));
+    visit(backward_transfer(request.costs, stage));
   }
+}
+
+void describe_broken_placement(const SynthesisRequest& request, std::ostringstream& text) {
+  std::vector<bool> used(static_cast<std::size_t>(std::max(0, request.ranks)), false);
+  for (std::size_t s = 0; s < request.placement.size(); ++s) {
+    const RankId rank = request.placement[s];
+    if (rank.value() >= 0 && rank.value() < request.ranks) {
+      used[rank.index()] = true;
+    } else {
+      text << "rank of stage " << s << ": found " << rank << ", expected 0 to " << request.ranks - 1 << "\n";
+    }
+  }
+  for (std::size_t r = 0; r < used.size(); ++r) {
+    if (!used[r] && !request.placement.empty()) text << "rank " << r << " has no stage\n";
+  }
+  if (!request.placement.empty() && request.kept_order)
+    text << "an order can be kept where stage s is on rank s, not with another placement\n";
 }
 
 std::string broken_counts(const SynthesisRequest& request) {
@@ -40,20 +59,26 @@ std::string broken_counts(const SynthesisRequest& request) {
     text << "activation limit: found " << request.activation_limit << ", expected 1 or more\n";
   if (!(request.timeout_s > 0))
     text << "timeout: found " << request.timeout_s << " s, expected more than 0\n";
-  const double tasks = 3.0 * request.ranks * request.microbatches;
+  if (request.max_steps && *request.max_steps < 0)
+    text << "steps: found " << *request.max_steps << ", expected 0 or more\n";
+  const double stages =
+      request.placement.empty() ? request.ranks : static_cast<double>(request.placement.size());
+  const double tasks = 3.0 * stages * request.microbatches;
   if (tasks > kMaxTasks) {
-    text << "ranks times microbatches: found " << request.ranks << " x " << request.microbatches
-         << ", expected at most " << kMaxTasks / 3 << "\n";
+    text << (request.placement.empty() ? "ranks" : "stages") << " times microbatches: found " << stages
+         << " x " << request.microbatches << ", expected at most " << kMaxTasks / 3 << "\n";
   }
+  describe_broken_placement(request, text);
   return text.str();
 }
 
 std::string broken_costs(const SynthesisRequest& request) {
   std::ostringstream text;
+  const auto stages = static_cast<int>(placement_of(request).size());
   for (const OpKind kind : phases_of(request.backward)) {
-    for (int r = 0; r < request.ranks; ++r) {
-      if (request.costs({kind, r, -1, 0}) > 0) continue;
-      text << "cost of " << r << info(kind).text << ": found 0 ns, expected more\n";
+    for (int s = 0; s < stages; ++s) {
+      if (request.costs({kind, s, -1, 0}) > 0) continue;
+      text << "cost of " << s << info(kind).text << ": found 0 ns, expected more\n";
     }
   }
   double total = 0;
@@ -63,12 +88,13 @@ std::string broken_costs(const SynthesisRequest& request) {
   return text.str();
 }
 
-}  // namespace
-
-std::vector<OpKind> phases_of(BackwardForm form) {
-  if (form == BackwardForm::fused) return {OpKind::forward, OpKind::backward};
-  return {OpKind::forward, OpKind::backward_input, OpKind::backward_weight};
+/// How many of `each` fit, at most `count`. Requires: room for one.
+int fitting(Bytes capacity, Bytes each, int count) {
+  if (each <= 0) return count;
+  return static_cast<int>(std::clamp<Bytes>(capacity / each, 1, count));
 }
+
+}  // namespace
 
 Expected<void> check_request(const SynthesisRequest& request) {
   std::string broken = broken_counts(request);
@@ -87,27 +113,67 @@ Nanoseconds common_unit(const SynthesisRequest& request) {
 ChainModel::ChainModel(const SynthesisRequest& request, Nanoseconds unit)
     : ranks_(request.ranks),
       microbatches_(request.microbatches),
-      limit_(std::min(request.activation_limit, request.microbatches)),
       unit_(unit),
       kinds_(phases_of(request.backward)),
-      kept_order_(kept_order_of(request)) {
+      kept_order_(kept_order_of(request)),
+      certain_(synthesis::certain_rooms(request)) {
+  place(request);
   read_costs(request);
+  start_clocks(request);
   add_precedences();
   keep_order();
   sort_tasks();
 }
 
+void ChainModel::place(const SynthesisRequest& request) {
+  stages_of_.resize(static_cast<std::size_t>(ranks_));
+  for (const RankId rank : placement_of(request)) {
+    const int stage = stages();
+    one_stage_each_ = one_stage_each_ && rank == RankId(stage);
+    placement_.push_back(rank.value());
+    stages_of_[rank.index()].push_back(stage);
+    // Of all live microbatches of a stage at least what its W or B will give back is there.
+    const auto first = static_cast<std::size_t>(lane(stage, 0));
+    const auto last = static_cast<std::size_t>(lane(stage, phases() - 1));
+    limits_.push_back(fitting(certain_.capacity[rank.index()],
+                              std::min(certain_.take[first], certain_.give[last]), microbatches_));
+  }
+}
+
 void ChainModel::read_costs(const SynthesisRequest& request) {
   const auto rounded = [&](Nanoseconds time) { return (time + unit_ / 2) / unit_; };
-  Slot clock = 0;
-  for (int r = 0; r < ranks_; ++r) {
+  for (int s = 0; s < stages(); ++s) {
     for (const OpKind kind : kinds_)
-      durations_.push_back(std::max<Slot>(1, rounded(request.costs({kind, r, -1, 0}))));
-    clock_starts_.push_back(request.objective == Objective::span ? clock : 0);
-    if (r + 1 == ranks_) break;
-    forward_.push_back(rounded(forward_transfer(request.costs, r)));
-    backward_.push_back(rounded(backward_transfer(request.costs, r)));
-    clock += duration(r, 0) + forward_.back();
+      durations_.push_back(std::max<Slot>(1, rounded(request.costs({kind, s, -1, 0}))));
+    if (s + 1 == stages()) break;
+    const bool apart = rank_of_stage(s) != rank_of_stage(s + 1);
+    forward_.push_back(apart ? rounded(forward_transfer(request.costs, s)) : 0);
+    backward_.push_back(apart ? rounded(backward_transfer(request.costs, s)) : 0);
+  }
+}
+
+/// No schedule takes longer.
+Slot ChainModel::time_of_everything() const {
+  const auto sum = [](const std::vector<Slot>& times) {
+    return std::accumulate(times.begin(), times.end(), Slot{0});
+  };
+  return (sum(durations_) + sum(forward_) + sum(backward_)) * microbatches_;
+}
+
+/// The first F of a rank starts at once where the stages before it are the first of their ranks, too.
+/// Elsewhere it can be put off, at most by as long as everything takes one after the other.
+void ChainModel::start_clocks(const SynthesisRequest& request) {
+  clock_starts_.assign(static_cast<std::size_t>(ranks_), 0);
+  if (request.objective == Objective::makespan) return;
+  const Slot all = time_of_everything();
+  Slot clock = 0;
+  bool at_once = true;
+  for (int s = 0; s < stages(); ++s) {
+    const int rank = rank_of_stage(s);
+    const bool first = stages_of(rank).front() == s;
+    at_once = at_once && first;
+    if (first) clock_starts_[static_cast<std::size_t>(rank)] = at_once ? clock : all;
+    if (s + 1 < stages()) clock += duration(s, 0) + transfer(s, s + 1);
   }
 }
 
@@ -119,17 +185,17 @@ void ChainModel::precede(int before, int after, Slot transfer) {
 
 void ChainModel::add_precedences() {
   const int last = phases() - 1;
-  for (int r = 0; r < ranks_; ++r) {
+  for (int s = 0; s < stages(); ++s) {
     for (int i = 0; i < microbatches_; ++i) {
       for (int phase = 0; phase <= last; ++phase) {
-        if (i + 1 < microbatches_) precede(task(r, phase, i), task(r, phase, i + 1), 0);
-        if (phase < last) precede(task(r, phase, i), task(r, phase + 1, i), 0);
+        if (i + 1 < microbatches_) precede(task(s, phase, i), task(s, phase, i + 1), 0);
+        if (phase < last) precede(task(s, phase, i), task(s, phase + 1, i), 0);
       }
       // Live microbatches are the latest ones, so the limit counts back.
-      if (i + limit_ < microbatches_) precede(task(r, last, i), task(r, 0, i + limit_), 0);
-      if (r + 1 == ranks_) continue;
-      precede(task(r, 0, i), task(r + 1, 0, i), transfer(r, r + 1));
-      precede(task(r + 1, 1, i), task(r, 1, i), transfer(r + 1, r));
+      if (i + limit(s) < microbatches_) precede(task(s, last, i), task(s, 0, i + limit(s)), 0);
+      if (s + 1 == stages()) continue;
+      precede(task(s, 0, i), task(s + 1, 0, i), transfer(s, s + 1));
+      precede(task(s + 1, 1, i), task(s, 1, i), transfer(s + 1, s));
     }
   }
 }
@@ -171,12 +237,12 @@ void ChainModel::sort_tasks() {
   PPSIM_CHECK(order_.size() == count, "a limit of one or more lets a chain finish");
 }
 
-Slot ChainModel::round_trip(int rank) const {
-  Slot sum = duration(rank, 0);
-  for (int r = rank; r + 1 < ranks_; ++r) {
-    sum += transfer(r, r + 1) + duration(r + 1, 0) + duration(r + 1, 1) + transfer(r + 1, r);
+Slot ChainModel::round_trip(int stage) const {
+  Slot sum = duration(stage, 0);
+  for (int s = stage; s + 1 < stages(); ++s) {
+    sum += transfer(s, s + 1) + duration(s + 1, 0) + duration(s + 1, 1) + transfer(s + 1, s);
   }
-  for (int phase = 1; phase < phases(); ++phase) sum += duration(rank, phase);
+  for (int phase = 1; phase < phases(); ++phase) sum += duration(stage, phase);
   return sum;
 }
 

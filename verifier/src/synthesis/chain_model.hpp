@@ -5,6 +5,7 @@
 
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "synthesis/kept_order.hpp"
+#include "synthesis/rooms.hpp"
 
 namespace ppsim::verifier::synthesis {
 
@@ -18,49 +19,62 @@ struct Precedence {
   Slot lag = 0;
 };
 
-/// The actions that a rank runs for each microbatch, in that order.
-[[nodiscard]] std::vector<OpKind> phases_of(BackwardForm form);
-
-/// The actions of a chain as tasks of one machine per rank. A rank runs each of its phases (F, I, W or F, B)
-/// in the order of the microbatches. Tasks are numbered by rank, then phase, then microbatch.
+/// The actions of a chain as tasks of one machine per rank. Each stage runs each of its phases (F, I, W or
+/// F, B) in the order of the microbatches: that is a lane. Tasks are numbered by stage, then phase, then
+/// microbatch.
 class ChainModel {
  public:
   /// Durations are rounded to the nearest multiple of `unit`, at least one.
-  /// Requires: a request that check_request accepts, limit >= 1.
+  /// Requires: a request that check_request accepts, and room for one microbatch at a time.
   ChainModel(const SynthesisRequest& request, Nanoseconds unit);
 
   [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int stages() const { return static_cast<int>(placement_.size()); }
   [[nodiscard]] int microbatches() const { return microbatches_; }
-  [[nodiscard]] int limit() const { return limit_; }
   [[nodiscard]] int phases() const { return static_cast<int>(kinds_.size()); }
+  [[nodiscard]] int lanes() const { return stages() * phases(); }
   [[nodiscard]] OpKind kind(int phase) const { return kinds_[static_cast<std::size_t>(phase)]; }
   [[nodiscard]] Nanoseconds unit() const { return unit_; }
+  /// Whether stage s is on rank s.
+  [[nodiscard]] bool one_stage_each() const { return one_stage_each_; }
 
-  [[nodiscard]] int task(int rank, int phase, int microbatch) const {
-    return (rank * phases() + phase) * microbatches_ + microbatch;
+  [[nodiscard]] int lane(int stage, int phase) const { return stage * phases() + phase; }
+  [[nodiscard]] int task(int stage, int phase, int microbatch) const {
+    return lane(stage, phase) * microbatches_ + microbatch;
   }
-  [[nodiscard]] int tasks() const { return ranks_ * phases() * microbatches_; }
-  [[nodiscard]] int rank_of(int task) const { return task / (phases() * microbatches_); }
-  [[nodiscard]] int phase_of(int task) const { return task / microbatches_ % phases(); }
+  [[nodiscard]] int tasks() const { return lanes() * microbatches_; }
+  [[nodiscard]] int lane_of(int task) const { return task / microbatches_; }
+  [[nodiscard]] int stage_of(int task) const { return lane_of(task) / phases(); }
+  [[nodiscard]] int phase_of(int task) const { return lane_of(task) % phases(); }
   [[nodiscard]] int microbatch_of(int task) const { return task % microbatches_; }
+  [[nodiscard]] int rank_of_stage(int stage) const { return placement_[static_cast<std::size_t>(stage)]; }
+  [[nodiscard]] int rank_of(int task) const { return rank_of_stage(stage_of(task)); }
+  /// The stages of a rank, ascending.
+  [[nodiscard]] const std::vector<int>& stages_of(int rank) const {
+    return stages_of_[static_cast<std::size_t>(rank)];
+  }
 
-  [[nodiscard]] Slot duration(int rank, int phase) const {
-    const int row = rank * phases() + phase;
-    return durations_[static_cast<std::size_t>(row)];
+  [[nodiscard]] Slot duration(int stage, int phase) const {
+    return durations_[static_cast<std::size_t>(lane(stage, phase))];
   }
   [[nodiscard]] Slot duration(int task) const {
     return durations_[static_cast<std::size_t>(task / microbatches_)];
   }
-  /// Of an activation or a gradient. Requires: ranks next to each other.
+  /// Of an activation or a gradient between stages next to each other; none on one rank.
   [[nodiscard]] Slot transfer(int from, int to) const {
     return from < to ? forward_[static_cast<std::size_t>(from)] : backward_[static_cast<std::size_t>(to)];
   }
-  /// The clock of a rank begins here: 0 for the makespan, its earliest start for the span.
+  /// The clock of a rank begins here, or before: 0 for the makespan, its earliest start for the span.
   [[nodiscard]] Slot clock_start(int rank) const { return clock_starts_[static_cast<std::size_t>(rank)]; }
   /// The longest lag of a precedence.
   [[nodiscard]] Slot longest_lag() const { return longest_lag_; }
-  /// From the start of a microbatch's F on a rank to the end of its W or B there, when nothing else runs.
-  [[nodiscard]] Slot round_trip(int rank) const;
+  /// From the start of a microbatch's F of a stage to the end of its W or B there, when nothing else runs.
+  [[nodiscard]] Slot round_trip(int stage) const;
+
+  /// Microbatches of a stage that can be live at a time, at most.
+  [[nodiscard]] int limit(int stage) const { return limits_[static_cast<std::size_t>(stage)]; }
+  /// What is certain to take room in every timing.
+  [[nodiscard]] const Rooms& certain_rooms() const { return certain_; }
 
   /// Empty when the order of F and I is open.
   [[nodiscard]] const KeptOrder& kept_order() const { return kept_order_; }
@@ -69,7 +83,10 @@ class ChainModel {
   [[nodiscard]] const std::vector<int>& order() const { return order_; }
 
  private:
+  void place(const SynthesisRequest& request);
   void read_costs(const SynthesisRequest& request);
+  [[nodiscard]] Slot time_of_everything() const;
+  void start_clocks(const SynthesisRequest& request);
   void add_precedences();
   void keep_order();
   void precede(int before, int after, Slot transfer);
@@ -77,14 +94,18 @@ class ChainModel {
 
   int ranks_;
   int microbatches_;
-  int limit_;
   Nanoseconds unit_;
   std::vector<OpKind> kinds_;
   KeptOrder kept_order_;
-  std::vector<Slot> durations_;     // by rank and phase
-  std::vector<Slot> forward_;       // transfer from rank r to r + 1
-  std::vector<Slot> backward_;      // transfer from rank r + 1 to r
-  std::vector<Slot> clock_starts_;  // by rank
+  Rooms certain_;
+  bool one_stage_each_ = true;
+  std::vector<int> placement_;               // by stage
+  std::vector<std::vector<int>> stages_of_;  // by rank
+  std::vector<int> limits_;                  // by stage
+  std::vector<Slot> durations_;              // by lane
+  std::vector<Slot> forward_;                // transfer from stage s to s + 1
+  std::vector<Slot> backward_;               // transfer from stage s + 1 to s
+  std::vector<Slot> clock_starts_;           // by rank
   std::vector<Precedence> precedences_;
   std::vector<int> order_;
   Slot longest_lag_ = 0;

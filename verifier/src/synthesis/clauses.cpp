@@ -43,6 +43,14 @@ bool hand_over(const Clauses& clauses, const Atoms& atoms, z3::solver& solver, C
     solver.add(
         z3::expr(context, Z3_mk_or(context, static_cast<unsigned>(arguments.size()), arguments.data())));
   }
+  for (const Clauses::AtMost& some : clauses.at_most()) {
+    if (Clock::now() > deadline) return false;
+    arguments.clear();
+    for (const Literal literal : some.literals) arguments.push_back(atoms[literal]);
+    z3::context& context = solver.ctx();
+    solver.add(z3::expr(context, Z3_mk_atmost(context, static_cast<unsigned>(arguments.size()),
+                                              arguments.data(), static_cast<unsigned>(some.most))));
+  }
   return true;
 }
 
@@ -66,6 +74,11 @@ std::string text_of(const Clauses& clauses) {
     text += "(assert (or false";  // of a single literal the standard knows no `or`
     for (const Literal literal : clauses[i]) text += ' ' + text_of(literal);
     text += "))\n";
+  }
+  for (const Clauses::AtMost& some : clauses.at_most()) {
+    text += "(assert (<= (+ 0";
+    for (const Literal literal : some.literals) text += " (ite " + text_of(literal) + " 1 0)";
+    text += ") " + std::to_string(some.most) + "))\n";
   }
   return text;
 }
@@ -99,6 +112,16 @@ void Clauses::add(std::initializer_list<Literal> literals) {
   if (std::ranges::any_of(literals, [](Literal l) { return l.is_true(); })) return;
   std::ranges::copy_if(literals, std::back_inserter(literals_), [](Literal l) { return !l.is_false(); });
   ends_.push_back(literals_.size());
+}
+
+void Clauses::add_at_most(const std::vector<Literal>& literals, int most) {
+  AtMost some{.literals = {}, .most = most};
+  for (const Literal literal : literals) {
+    if (literal.is_true()) --some.most;
+    if (!literal.is_true() && !literal.is_false()) some.literals.push_back(literal);
+  }
+  if (some.most < 0) return add({});
+  if (static_cast<std::size_t>(some.most) < some.literals.size()) at_most_.push_back(std::move(some));
 }
 
 ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking) {

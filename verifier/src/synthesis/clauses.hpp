@@ -43,8 +43,16 @@ class Clauses {
   }
   /// At least one of the literals holds.
   void add(std::initializer_list<Literal> literals);
+  /// At most so many of the literals hold.
+  void add_at_most(const std::vector<Literal>& literals, int most);
 
   [[nodiscard]] int variables() const { return variables_; }
+  /// Some of so many variables hold at most.
+  struct AtMost {
+    std::vector<Literal> literals;
+    int most = 0;
+  };
+  [[nodiscard]] const std::vector<AtMost>& at_most() const { return at_most_; }
   [[nodiscard]] std::size_t size() const { return ends_.size(); }
   [[nodiscard]] std::span<const Literal> operator[](std::size_t i) const {
     const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
@@ -55,6 +63,7 @@ class Clauses {
   int variables_ = 0;
   std::vector<Literal> literals_;
   std::vector<std::size_t> ends_;
+  std::vector<AtMost> at_most_;
 };
 
 struct ClauseAnswer {

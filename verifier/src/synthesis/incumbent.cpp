@@ -1,25 +1,31 @@
 #include "synthesis/incumbent.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
+#include "synthesis/lowered_order.hpp"
 
 namespace ppsim::verifier::synthesis {
 namespace {
 
-Schedule build(const SynthesisRequest& request, const PhaseRows& rows) {
-  const std::vector<OpKind> kinds = phases_of(request.backward);
-  auto pipeline = make_chain(request.ranks, request.ranks, request.microbatches);
+Pipeline pipeline_of(const SynthesisRequest& request) {
+  const std::vector<RankId> placement = placement_of(request);
+  auto pipeline =
+      make_chain(request.ranks, static_cast<int>(placement.size()), request.microbatches, placement);
   PPSIM_CHECK(pipeline.has_value(), "a chain of checked counts");
-  ScheduleBuilder builder("synthesized", *std::move(pipeline));
-  for (int r = 0; r < request.ranks; ++r) {
-    std::array<int, 3> next = {};
-    for (const int phase : rows[static_cast<std::size_t>(r)]) {
-      const auto at = static_cast<std::size_t>(phase);
-      builder.add(kinds[at], StageId(r), MicrobatchId(next[at]++));
+  return *std::move(pipeline);
+}
+
+Schedule build(const SynthesisRequest& request, const TaskRows& rows) {
+  const std::vector<OpKind> kinds = phases_of(request.backward);
+  const auto phases = static_cast<int>(kinds.size());
+  ScheduleBuilder builder("synthesized", pipeline_of(request));
+  for (const auto& row : rows) {
+    for (const int task : row) {
+      const int lane = task / request.microbatches;
+      builder.add(kinds[static_cast<std::size_t>(lane % phases)], StageId(lane / phases),
+                  MicrobatchId(task % request.microbatches));
     }
   }
   auto schedule = builder.build();
@@ -29,15 +35,12 @@ Schedule build(const SynthesisRequest& request, const PhaseRows& rows) {
 
 }  // namespace
 
-PhaseRows rows_of(const ChainModel& model, const std::vector<Slot>& starts) {
-  PhaseRows rows(static_cast<std::size_t>(model.ranks()));
-  const int per_rank = model.phases() * model.microbatches();
-  std::vector<int> tasks(static_cast<std::size_t>(per_rank));
-  for (int r = 0; r < model.ranks(); ++r) {
-    std::iota(tasks.begin(), tasks.end(), r * per_rank);
-    std::ranges::sort(tasks, {}, [&](int task) { return starts[static_cast<std::size_t>(task)]; });
-    for (const int task : tasks) rows[static_cast<std::size_t>(r)].push_back(model.phase_of(task));
-  }
+TaskRows rows_of(const ChainModel& model, const std::vector<Slot>& starts) {
+  TaskRows rows(static_cast<std::size_t>(model.ranks()));
+  for (int task = 0; task < model.tasks(); ++task)
+    rows[static_cast<std::size_t>(model.rank_of(task))].push_back(task);
+  for (auto& row : rows)
+    std::ranges::stable_sort(row, {}, [&](int task) { return starts[static_cast<std::size_t>(task)]; });
   return rows;
 }
 
@@ -49,8 +52,7 @@ void Incumbent::keep(const Schedule& schedule, Nanoseconds value, const std::str
 }
 
 bool Incumbent::has_form(const Schedule& schedule) const {
-  const auto chain = make_chain(request_.ranks, request_.ranks, request_.microbatches);
-  if (!chain || schedule.pipeline() != *chain) return false;
+  if (schedule.pipeline() != pipeline_of(request_)) return false;
   const auto fits = [&](const Step& step) {
     return std::ranges::all_of(step.actions(), [&](const Action& action) {
       const bool split = action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight;
@@ -66,21 +68,44 @@ bool Incumbent::has_form(const Schedule& schedule) const {
 }
 
 void Incumbent::offer_known(const Schedule& schedule) {
-  if (!has_form(schedule) || peak_live_microbatches(schedule) > request_.activation_limit) return;
+  if (!has_form(schedule)) return;
   const auto value = objective_of(schedule, request_.costs, request_.objective);
-  if (value) keep(schedule, *value, "known");
+  if (!value || (schedule_ && *value >= value_)) return;
+  const bool fits = request_.bytes ? bytes_over(schedule, request_).empty()
+                                   : peak_live_microbatches(schedule) <= request_.activation_limit;
+  if (fits) keep(schedule, *value, "known");
 }
 
-Nanoseconds Incumbent::offer(const PhaseRows& rows, const Found& found) {
+std::vector<Bytes> Incumbent::offer(const TaskRows& rows, const Found& found) {
   const Schedule schedule = build(request_, rows);
-  PPSIM_CHECK(peak_live_microbatches(schedule) <= request_.activation_limit,
+  PPSIM_CHECK(request_.bytes || peak_live_microbatches(schedule) <= request_.activation_limit,
               "rows that were made for a limit are over it");
   const auto value = objective_of(schedule, request_.costs, request_.objective);
   PPSIM_CHECK(value.has_value(), "rows that were made for a chain wait for each other");
   PPSIM_CHECK(!found.promised || *value <= *found.promised,
               "rows that were made for start times are later than these");
-  keep(schedule, *value, found.method);
-  return *value;
+  if (schedule_ && *value >= value_) return {};
+  std::vector<Bytes> over;
+  if (request_.bytes) over = bytes_over(schedule, request_);
+  if (over.empty()) keep(schedule, *value, found.method);
+  return over;
+}
+
+TaskRows Incumbent::rows() const {
+  const auto phases = static_cast<int>(phases_of(request_.backward).size());
+  std::vector<int> next(placement_of(request_).size() * static_cast<std::size_t>(phases), 0);
+  TaskRows rows;
+  for (int r = 0; r < request_.ranks; ++r) {
+    rows.emplace_back();
+    for (const Step& step : schedule_->row(RankId(r))) {
+      for (const Action& action : step.actions()) {
+        const int phase = action.kind == OpKind::forward ? 0 : action.kind == OpKind::backward_weight ? 2 : 1;
+        const int lane = action.stage().value() * phases + phase;
+        rows.back().push_back(lane * request_.microbatches + next[static_cast<std::size_t>(lane)]++);
+      }
+    }
+  }
+  return rows;
 }
 
 }  // namespace ppsim::verifier::synthesis

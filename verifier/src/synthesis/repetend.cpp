@@ -11,24 +11,26 @@ constexpr Slot kFineness = 24;     // of the steps between them
 
 Slot divided_up(Slot a, Slot b) { return (a + b - 1) / b; }
 
+/// What a stage computes for a microbatch.
+Slot work_of(const ChainModel& model, int stage) {
+  Slot work = 0;
+  for (int phase = 0; phase < model.phases(); ++phase) work += model.duration(stage, phase);
+  return work;
+}
+
 /// Microbatches that are in the pipeline at once when it is full.
 int full(const ChainModel& model) {
   Slot most = 1;
-  for (int r = 0; r < model.ranks(); ++r) {
-    Slot work = 0;
-    for (int phase = 0; phase < model.phases(); ++phase) work += model.duration(r, phase);
-    most = std::max(most, divided_up(model.round_trip(r), work));
-  }
-  return static_cast<int>(std::min<Slot>(most, model.limit()));
+  for (int s = 0; s < model.stages(); ++s)
+    most = std::max(most, std::min<Slot>(divided_up(model.round_trip(s), work_of(model, s)), model.limit(s)));
+  return static_cast<int>(most);
 }
 
 Slot min_period(const ChainModel& model, int microbatches) {
   Slot period = 1;
-  for (int r = 0; r < model.ranks(); ++r) {
-    Slot work = 0;
-    for (int phase = 0; phase < model.phases(); ++phase) work += model.duration(r, phase);
-    period = std::max(period, work * microbatches);
-    period = std::max(period, divided_up(model.round_trip(r) * microbatches, model.limit()));
+  for (int s = 0; s < model.stages(); ++s) {
+    period = std::max(period, work_of(model, s) * microbatches);
+    period = std::max(period, divided_up(model.round_trip(s) * microbatches, model.limit(s)));
   }
   return period;
 }
@@ -65,7 +67,7 @@ std::vector<Slot> unrolled(const Repetend& repetend, const ChainModel& whole) {
     const int last = start < repetition.cut ? 0 : rounds;
     for (int round = first; round <= last; ++round) {
       const int microbatch = model.microbatch_of(task) + round * repetition.microbatches;
-      const int target = whole.task(model.rank_of(task), model.phase_of(task), microbatch);
+      const int target = whole.task(model.stage_of(task), model.phase_of(task), microbatch);
       result[static_cast<std::size_t>(target)] = start + round * repetition.period;
     }
   }

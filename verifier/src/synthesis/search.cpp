@@ -1,10 +1,11 @@
 #include "synthesis/search.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "limits.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "synthesis/greedy_rows.hpp"
 
 namespace ppsim::verifier::synthesis {
 namespace {
@@ -14,6 +15,9 @@ constexpr Slot kDirectVariables = 120'000;  // of a question that needs no round
 constexpr Slot kRoundedVariables = 30'000;  // of a question with rounded costs
 constexpr Slot kShortVariables = 8'000;     // of a question that needs no repetend
 constexpr int kTriesPerRate = 6;
+// Orders that are tried before Z3 is asked, and with one stage on each rank where it cannot be.
+constexpr std::int64_t kStepsBefore = 100'000;
+constexpr std::int64_t kStepsInstead = 20'000'000;
 constexpr double kShare = 0.5;  // of the time that is left, for a question behind which others wait
 
 }  // namespace
@@ -24,13 +28,14 @@ Search::Search(const SynthesisRequest& request, Clock::time_point deadline)
       incumbent_(request),
       model_(request, common_unit(request)),
       relaxation_(relax(model_)),
+      orders_(request, model_, relaxation_, incumbent_, [this] { tell(); }),
       lower_(relaxation_.lower_bound) {}
 
 bool Search::late() const { return Clock::now() >= deadline_ || (request_.stopped && request_.stopped()); }
 
 void Search::tell() {
   const std::pair now(incumbent_.value(), lower_bound());
-  if (!request_.progress || now == told_) return;
+  if (!request_.progress || incumbent_.empty() || now == told_) return;
   told_ = now;
   request_.progress({incumbent_.schedule(), incumbent_.value(), lower_bound()});
 }
@@ -49,11 +54,12 @@ QueryTitle Search::title_of(const StartQuestion& question) const {
   const auto time = [&](Slot slots) { return std::to_string(slots * model.unit()) + "ns"; };
   const auto objective = std::string(objective_name(request_.objective));
   QueryTitle title{objective + "-at-most-" + time(question.bound),
-                   std::to_string(model.ranks()) + " ranks, " + std::to_string(model.microbatches()) +
-                       " microbatches, at most " + std::to_string(model.limit()) +
-                       " live; durations in multiples of " + time(1),
+                   std::to_string(model.ranks()) + " ranks, " + std::to_string(model.stages()) + " stages, " +
+                       std::to_string(model.microbatches()) + " microbatches, at most " +
+                       std::to_string(request_.activation_limit) + " live; durations in multiples of " +
+                       time(1),
                    "Can all actions start so that the " + objective + " is at most " + time(question.bound),
-                   "QF_UF"};
+                   model.one_stage_each() ? "QF_UF" : "QF_LIA"};
   if (const auto& repetition = question.repetition) {
     title.name += "-periodic";
     title.question += " and the state at " + time(repetition->cut) + " comes again " +
@@ -80,17 +86,48 @@ void Search::run() {
   if (!request_.kept_order) {
     for (const Schedule& schedule : request_.known) incumbent_.offer_known(schedule);
   }
-  for (const Preference& preference : preferences(model_)) {
-    if (incumbent_.empty() || (!done() && !late()))
-      incumbent_.offer(greedy_rows(model_, preference), {"greedy", {}});
-  }
   tell();
-  if (done()) return;
+  orders_.make_lists(lower_);
+  if (incumbent_.empty()) {
+    open_ = orders_.why_none();
+    return;
+  }
+  if (!done()) model_.one_stage_each() && !request_.bytes ? search_one_stage_each() : search_any_placement();
+  if (done()) open_.clear();
+  tell();
+}
+
+void Search::search_one_stage_each() {
   const Slot size = question_size({model_, relaxation_, lower_});
-  if (size > kShortVariables) repeat({model_, relaxation_});
+  if (request_.max_steps && !request_.kept_order) return search_orders(*request_.max_steps, 1);
+  if (size > kShortVariables) {
+    repeat({model_, relaxation_});
+    search_orders(kStepsBefore, kShare);
+  }
   if (size > kDirectVariables && !done()) look_at_rounded_costs();
   if (!done()) decide();
-  tell();
+  if (open_.ends_with(kStartTimesLimit)) search_orders(kStepsInstead, 1);
+}
+
+void Search::search_any_placement() {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const bool asks = !request_.bytes && !request_.max_steps &&
+                    question_size({model_, relaxation_, lower_}) <= kRoundedVariables;
+  search_orders(request_.max_steps.value_or(asks ? kStepsBefore : kAll), asks ? kShare : 1);
+  if (!asks || done()) return;
+  const Clock::time_point end = std::exchange(deadline_, within(kShare));
+  decide();
+  deadline_ = end;
+  if (!done()) search_orders(kAll, 1);
+}
+
+void Search::search_orders(std::int64_t steps, double share) {
+  if (request_.kept_order) return;
+  const Clock::time_point end = within(share);
+  Effort effort(steps, [&] { return Clock::now() >= end || (request_.stopped && request_.stopped()); });
+  orders_.run(lower_, effort);
+  steps_ += effort.taken();
+  if (open_.empty()) open_ = late() ? kTimeLimit : kStepsLimit;
 }
 
 void Search::look_at_rounded_costs() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "synthesis/incumbent.hpp"
+#include "synthesis/orders/limited_search.hpp"
 #include "synthesis/repetend.hpp"
 
 namespace ppsim::verifier::synthesis {
@@ -22,6 +23,7 @@ class Search {
   /// Why the incumbent is not known to be optimal.
   [[nodiscard]] const std::string& open() const { return open_; }
   [[nodiscard]] int queries() const { return queries_; }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
 
  private:
   /// A model, exact or of rounded durations, with what is known of it.
@@ -41,6 +43,10 @@ class Search {
   /// The smallest objective in units of `model` that is no improvement.
   [[nodiscard]] Slot reached(const ChainModel& model) const;
 
+  void search_one_stage_each();
+  void search_any_placement();
+  /// From neighbour to neighbour, for so many steps and a part of the time that is left.
+  void search_orders(std::int64_t steps, double share);
   void look_at_rounded_costs();
   void repeat(const Stage& stage);
   void try_rate(const Stage& stage, const Rate& rate);
@@ -53,10 +59,12 @@ class Search {
   Incumbent incumbent_;
   ChainModel model_;
   Relaxation relaxation_;
+  LimitedSearch orders_;
   Slot lower_;
   std::string bound_method_ = "relaxation";
   std::string open_;
   int queries_ = 0;
+  std::int64_t steps_ = 0;
   std::pair<Nanoseconds, Nanoseconds> told_ = {-1, -1};  ///< value and lower bound
 };
 

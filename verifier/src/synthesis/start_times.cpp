@@ -7,6 +7,8 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
+constexpr Slot kMany = Slot{1} << 40;  // more than any question may have
+
 class StartEncoding {
  public:
   explicit StartEncoding(const StartQuestion& question) : question_(question), model_(question.model) {}
@@ -14,7 +16,10 @@ class StartEncoding {
   Clauses build() {
     number_starts();
     for (const Precedence& p : model_.precedences()) precede(p);
-    for (int r = 0; r < model_.ranks(); ++r) run_one_at_a_time(r);
+    for (int r = 0; r < model_.ranks(); ++r) {
+      run_one_at_a_time(r);
+      if (model_.stages_of(r).size() > 1) find_room(r);
+    }
     if (question_.repetition) repeat(*question_.repetition);
     return std::move(clauses_);
   }
@@ -60,23 +65,53 @@ class StartEncoding {
   }
 
   void run_one_at_a_time(int rank) {
-    const int m = model_.microbatches();
-    Slot begin = first(model_.task(rank, 0, 0));
-    Slot end = begin;
-    for (int phase = 0; phase < model_.phases(); ++phase) {
-      const int final_task = model_.task(rank, phase, m - 1);
-      end = std::max(end, last(final_task) + model_.duration(final_task));
-    }
-    std::vector<std::vector<Literal>> running(static_cast<std::size_t>(model_.phases()));
-    for (int phase = 0; phase < model_.phases(); ++phase) {
-      auto& at = running[static_cast<std::size_t>(phase)];
-      at.assign(static_cast<std::size_t>(end - begin), Literal::constant(false));
-      for (int i = 0; i < m; ++i) announce(model_.task(rank, phase, i), begin, at);
+    const auto [begin, end] = horizon(rank);
+    std::vector<std::vector<Literal>> running;
+    for (const int stage : model_.stages_of(rank)) {
+      for (int phase = 0; phase < model_.phases(); ++phase) {
+        running.emplace_back(static_cast<std::size_t>(end - begin), Literal::constant(false));
+        for (int i = 0; i < model_.microbatches(); ++i)
+          announce(model_.task(stage, phase, i), begin, running.back());
+      }
     }
     for (std::size_t a = 0; a < running.size(); ++a) {
       for (std::size_t b = a + 1; b < running.size(); ++b) {
         for (std::size_t t = 0; t < running[a].size(); ++t) clauses_.add({!running[a][t], !running[b][t]});
       }
+    }
+  }
+
+  /// Between which the tasks of a rank run.
+  [[nodiscard]] std::pair<Slot, Slot> horizon(int rank) const {
+    Slot begin = first(model_.task(model_.stages_of(rank).front(), 0, 0));
+    Slot end = begin;
+    for (const int stage : model_.stages_of(rank)) {
+      begin = std::min(begin, first(model_.task(stage, 0, 0)));
+      for (int phase = 0; phase < model_.phases(); ++phase) {
+        const int final_task = model_.task(stage, phase, model_.microbatches() - 1);
+        end = std::max(end, last(final_task) + model_.duration(final_task));
+      }
+    }
+    return {begin, end};
+  }
+
+  /// Of the activations of several stages no more are live at a time than the limit: whenever an F may start.
+  /// Those of one stage alone are precedences.
+  void find_room(int rank) {
+    const auto [begin, end] = horizon(rank);
+    const int last_phase = model_.phases() - 1;
+    const auto limit = static_cast<int>(model_.certain_rooms().capacity[static_cast<std::size_t>(rank)]);
+    for (Slot t = begin; t < end; ++t) {
+      std::vector<Literal> live;  // started, or not ended: both of each that is live
+      int all = 0;
+      for (const int stage : model_.stages_of(rank)) {
+        for (int i = 0; i < model_.microbatches(); ++i, ++all) {
+          const int weight = model_.task(stage, last_phase, i);
+          live.push_back(!at_least(model_.task(stage, 0, i), t + 1));
+          live.push_back(at_least(weight, t - model_.duration(weight) + 1));
+        }
+      }
+      clauses_.add_at_most(live, limit + all);
     }
   }
 
@@ -93,7 +128,7 @@ class StartEncoding {
   /// Microbatches before the first have started everything, those behind the last nothing.
   void repeat(const Repetition& repetition) {
     const int shift = repetition.microbatches;
-    for (int row = 0; row < model_.ranks() * model_.phases(); ++row) {
+    for (int row = 0; row < model_.lanes(); ++row) {
       const int begin = row * model_.microbatches();
       for (int i = -shift; i < model_.microbatches(); ++i) {
         const bool starts_later = i + shift >= model_.microbatches();
@@ -129,7 +164,8 @@ Slot question_size(const StartQuestion& question) {
   Slot size = 0;
   for (int task = 0; task < question.model.tasks(); ++task) {
     const Slot first = question.relaxation.head[static_cast<std::size_t>(task)];
-    size += std::max<Slot>(0, question.relaxation.latest(question.model, task, question.bound) - first);
+    size +=
+        std::clamp<Slot>(question.relaxation.latest(question.model, task, question.bound) - first, 0, kMany);
   }
   return size;
 }

@@ -15,6 +15,8 @@ inline constexpr const char* kNotKnownToRepeat = "it is not known that the Progr
 
 /// Of synthesize(): no option changes it, but costs with a larger common divisor or fewer microbatches do.
 inline constexpr const char* kStartTimesLimit = "start times to choose from";
+/// SynthesisRequest::max_steps, or without one the steps that a search takes.
+inline constexpr const char* kStepsLimit = "no steps of the search are left";
 
 }  // namespace ppsim::verifier
 
@@ -24,5 +26,6 @@ using verifier::kNotKnownToRepeat;
 using verifier::kSampleLimit;
 using verifier::kStartTimesLimit;
 using verifier::kStateLimit;
+using verifier::kStepsLimit;
 using verifier::kTimeLimit;
 }  // namespace ppsim

@@ -37,12 +37,23 @@ struct SynthesisProgress {
 /// Is told of it when a schedule is better than those before, or a bound higher.
 using SynthesisSink = std::function<void(const SynthesisProgress&)>;
 
-/// Which schedule to look for: on a chain with stage s on rank s and one slice.
+/// A limit of the bytes that a rank needs in the worst of all timings of the Program that lower() makes of a
+/// schedule in the order `timed`: parameters, activations, gradients, buffers of messages.
+struct ByteLimit {
+  SizeTable sizes;
+  Bytes per_rank = 0;
+};
+
+/// Which schedule to look for: on a chain of stages with one slice.
 struct SynthesisRequest {
   int ranks = 1;
   int microbatches = 1;
-  /// Microbatches whose F has started and whose W (or B) has not ended, on each rank at any time.
+  /// The rank of each stage. Empty: stage s on rank s.
+  std::vector<RankId> placement = {};
+  /// (Stage, microbatch) whose F has started and whose W (or B) has not ended, on each rank at any time.
   int activation_limit = 1;
+  /// In the place of a limit of activations.
+  std::optional<ByteLimit> bytes = {};
   BackwardForm backward = BackwardForm::split;
   Objective objective = Objective::makespan;
   CostTable costs;  ///< per stage or for all; F, I and W (or B) take time
@@ -50,6 +61,10 @@ struct SynthesisRequest {
   std::optional<Schedule> kept_order = {};
   std::vector<Schedule> known;  ///< to start from; what is of another chain or over the limit is passed over
   double timeout_s = 60;        ///< seconds for everything
+  /// Orders that the search from neighbour to neighbour may try; empty: as many as the time allows. What it
+  /// finds depends on these and the seed alone, where the time suffices.
+  std::optional<std::int64_t> max_steps = {};
+  std::uint64_t seed = 1;
   std::optional<Bytes> memory_budget = {};  ///< of Z3
   QuerySink queries = {};                   ///< is told of every query
   SynthesisSink progress = {};
@@ -61,49 +76,56 @@ struct Synthesized {
   Schedule schedule;
   Nanoseconds value = 0;        ///< of the objective
   Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
-  std::string method;           ///< that found the schedule: known, greedy, repetend, rounded costs or
-                                ///< time-indexed
-  std::string bound_method;     ///< that proved the lower bound: relaxation or time-indexed
-  std::string open;             ///< why it is not known to be optimal; empty when it is
-  int queries = 0;              ///< put to Z3
+  std::string method;  ///< that found the schedule: known, greedy, walk, lists, lists and walk, repetend,
+                       ///< rounded costs or time-indexed
+  std::string bound_method;  ///< that proved the lower bound: relaxation or time-indexed
+  std::string open;          ///< why it is not known to be optimal; empty when it is
+  int queries = 0;           ///< put to Z3
+  std::int64_t steps = 0;    ///< orders that were tried from neighbour to neighbour
   double seconds = 0;
   Program program;  ///< the schedule, lowered in the order `timed`
-  /// That the program is well-formed, matched and free of deadlock, and that with one byte for the saved
-  /// activations of a microbatch no rank needs more bytes than the limit, in every timing. Empty when the
-  /// proof did not fit in the time.
+  /// What the fullest rank needs in the worst timing, in bytes, or in activations where these are limited; 0
+  /// where the time did not suffice.
+  Bytes worst_bytes = 0;
+  /// That the program is well-formed, matched and free of deadlock, and that no rank needs more bytes than
+  /// the limit, in every timing; of a limit of activations with one byte for those of a stage and a
+  /// microbatch. Empty when the proof did not fit in the time.
   std::optional<Certificate> certificate;
 
   [[nodiscard]] bool optimal() const { return value == lower_bound; }
 };
 
-/// There is no schedule within the limit.
+/// There is no schedule within the limit, or none was found within a limit in bytes.
 struct NoSchedule {
   std::string reason;
   friend bool operator==(const NoSchedule&, const NoSchedule&) = default;
 };
 using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 
-/// The best order of the actions of a chain under a limit of live microbatches. Which microbatch an action
-/// serves does not matter, so each rank runs its F, its I and its W in the order of the microbatches; then
-/// the limit says that F(i) starts after the end of W(i - limit). A relaxation bounds the objective from
-/// below, a periodic pattern with the warm-up and cool-down that fit it gives long schedules, and Z3 decides
-/// bound after bound whether the actions fit. A schedule that Z3 finds counts for what earliest_times says.
-/// Errors: bad_argument for counts or a timeout out of range, an action that takes no time, costs whose sum
-/// does not fit, or an order to keep that is of another chain, does not run its microbatches in order, waits
-/// for itself or leaves nothing open.
+/// The best order of the actions of a chain under a limit of memory. Which microbatch an action serves does
+/// not matter, so each stage runs its F, its I and its W in the order of the microbatches; then N live ones
+/// at most say that F(i) starts after the end of W(i - N). A relaxation bounds the objective from below. From
+/// above come schedules that are known, lists, and a search from neighbour to neighbour of both; with one
+/// stage on a rank also a periodic pattern with the warm-up and cool-down that fit it. Of activations Z3
+/// decides bound after bound whether all actions fit. A schedule that was found counts for what
+/// earliest_times says. Errors: bad_argument for counts or a timeout out of range, a placement on ranks that
+/// there are not or that leaves one empty, an action that takes no time, costs whose sum does not fit, or an
+/// order to keep that is of another chain, does not run its microbatches in order, waits for itself or leaves
+/// nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
 
 /// The objective of a schedule. Errors: those of earliest_times.
 [[nodiscard]] Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& costs,
                                                  Objective objective);
 
-/// The most microbatches whose F has started and whose W or B has not ended on one rank.
+/// The most (stage, microbatch) whose F has started and whose W or B has not ended on one rank.
 [[nodiscard]] int peak_live_microbatches(const Schedule& schedule);
 
 }  // namespace ppsim::verifier
 
 namespace ppsim {
 using verifier::BackwardForm;
+using verifier::ByteLimit;
 using verifier::NoSchedule;
 using verifier::Objective;
 using verifier::objective_name;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "synthesis/orders/list_rows.hpp"
+#include "synthesis/orders/walk.hpp"
+
+namespace ppsim::verifier::synthesis {
+
+/// A search of the rules by which list_rows makes orders: keys of whole lanes, of lanes that are alike on all
+/// ranks, or of the tasks of a rank within a while are shifted; the patience and the limits of stages change.
+/// One change of a lane changes what all of its microbatches do, where a Walk needs a step for each of them.
+class KeySearch {
+ public:
+  KeySearch(const Shop& shop, std::uint64_t seed) : shop_(shop), random_(seed), timed_(shop) {}
+
+  /// Keys that are the start times of rows, at which TimedRows::assign has no fault.
+  void begin(const TaskRows& rows);
+  /// Keys by which microbatches follow each other steadily, each lane as early as it can be.
+  void begin_steady();
+  /// As Walk::go; a list counts for kListSteps steps.
+  void go(std::int64_t lists, Slot heat, Slot enough, Effort& effort);
+
+  /// Requires: found().
+  [[nodiscard]] const TaskRows& best() const { return best_; }
+  [[nodiscard]] RowsValue value() const { return best_value_; }
+  [[nodiscard]] bool found() const { return !best_.empty(); }
+
+  static constexpr std::int64_t kListSteps = 16;
+
+ private:
+  void change(ListRules& rules);
+  void shift_lane(ListRules& rules, int lane, Slot by) const;
+  void shift_alike(ListRules& rules);
+  void shift_while(ListRules& rules);
+  bool try_rules(const ListRules& rules, Slot heat);
+  void start_over();
+  [[nodiscard]] Slot shift();
+
+  const Shop& shop_;
+  Random random_;
+  TimedRows timed_;
+  ListRules rules_;
+  Slot now_ = 0;  ///< the objective under rules_
+  bool listed_ = false;
+  TaskRows best_;
+  RowsValue best_value_;
+};
+
+}  // namespace ppsim::verifier::synthesis

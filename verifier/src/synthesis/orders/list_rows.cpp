@@ -1,0 +1,208 @@
+#include "synthesis/orders/list_rows.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace ppsim::verifier::synthesis {
+namespace {
+
+constexpr Slot kNever = std::numeric_limits<Slot>::max();
+
+ListRules open_rules(const Shop& shop) {
+  return {.keys = std::vector<Slot>(static_cast<std::size_t>(shop.tasks()), 0),
+          .most = std::vector<int>(static_cast<std::size_t>(shop.model.stages()), shop.microbatches)};
+}
+
+class Lister {
+ public:
+  Lister(const Shop& shop, const ListRules& rules)
+      : shop_(shop),
+        rules_(rules),
+        next_(shop.lanes.size(), 0),
+        ends_(static_cast<std::size_t>(shop.tasks()), kNever),
+        states_(shop.capacity.size()),
+        rows_(shop.capacity.size()) {}
+
+  std::optional<TaskRows> run() {
+    for (int r = 0; r < shop_.ranks(); ++r) choose(r);
+    for (int left = shop_.tasks(); left > 0; --left) {
+      const auto first = std::ranges::min_element(states_, {}, &State::start);
+      if (first->start == kNever) return std::nullopt;
+      start(static_cast<int>(first - states_.begin()));
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  struct State {
+    Slot free = 0;
+    Bytes held = 0;
+    int chosen = -1;  ///< lane
+    Slot start = kNever;
+  };
+
+  [[nodiscard]] int next(int lane) const { return next_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] const Shop::Lane& lane(int number) const {
+    return shop_.lanes[static_cast<std::size_t>(number)];
+  }
+  [[nodiscard]] int phases() const { return shop_.model.phases(); }
+
+  /// When the next task of a lane can start, but for the room; kNever where that is not known yet.
+  [[nodiscard]] Slot arrival(int number) const {
+    const int microbatch = next(number);
+    const Shop::Lane& about = lane(number);
+    if (microbatch == shop_.microbatches || out_of_turn(about)) return kNever;
+    if (about.source < 0) return 0;
+    const Slot end = ends_[static_cast<std::size_t>(about.source * shop_.microbatches + microbatch)];
+    return end == kNever ? kNever : end + about.lag;
+  }
+
+  /// Whether the order that is kept has the other one of F and I next.
+  [[nodiscard]] bool out_of_turn(const Shop::Lane& about) const {
+    if (shop_.model.kept_order().empty() || about.phase > 1) return false;
+    const int forward = about.stage * phases();
+    const std::vector<bool>& order = shop_.model.kept_order()[static_cast<std::size_t>(about.rank)];
+    return order[static_cast<std::size_t>(next(forward) + next(forward + 1))] != (about.phase == 0);
+  }
+
+  /// A stage's room for a microbatch between F and I.
+  [[nodiscard]] Bytes between(int stage) const {
+    const Shop::Lane& forward = lane(stage * phases());
+    return forward.take - forward.give;
+  }
+
+  [[nodiscard]] bool allowed(int rank, int number) const {
+    const Shop::Lane& about = lane(number);
+    const State& state = states_[static_cast<std::size_t>(rank)];
+    const Bytes capacity = shop_.capacity[static_cast<std::size_t>(rank)];
+    // A W that could run can always run.
+    const bool last = about.phase + 1 == phases();
+    const Bytes spare = last ? 0 : shop_.weight_room[static_cast<std::size_t>(rank)];
+    if (state.held + about.take + spare > capacity) return false;
+    if (about.phase > 0) return true;
+    const int live = next(number) - next(number + phases() - 1);
+    return live < rules_.most[static_cast<std::size_t>(about.stage)] && leaves_way_out(rank, number);
+  }
+
+  /// Whether with one more F the microbatches can be finished one after the other, W that could run at once
+  /// first: of the oldest all stages must find room beside what the younger ones hold.
+  [[nodiscard]] bool leaves_way_out(int rank, int number) const {
+    int oldest = shop_.microbatches;
+    int youngest = 0;
+    for (const int stage : shop_.model.stages_of(rank)) {
+      oldest = std::min(oldest, next(stage * phases() + 1));
+      youngest = std::max(youngest, begun(stage, number));
+    }
+    const Bytes room =
+        shop_.capacity[static_cast<std::size_t>(rank)] - shop_.backward_room[static_cast<std::size_t>(rank)];
+    for (int microbatch = oldest; microbatch < youngest; ++microbatch) {
+      Bytes needed = 0;
+      for (const int stage : shop_.model.stages_of(rank)) {
+        const int first = std::max(next(stage * phases() + 1), microbatch);
+        needed += (std::max(begun(stage, number), microbatch + 1) - first) * between(stage);
+      }
+      if (needed > room) return false;
+    }
+    return true;
+  }
+
+  /// Microbatches whose F of a stage has started, with one more of the lane `number`.
+  [[nodiscard]] int begun(int stage, int number) const {
+    const int forward = stage * phases();
+    return next(forward) + (forward == number ? 1 : 0);
+  }
+
+  void choose(int rank) {
+    State& state = states_[static_cast<std::size_t>(rank)];
+    Slot first = kNever;
+    arrivals_.clear();
+    for (const int number : shop_.lanes_of[static_cast<std::size_t>(rank)]) {
+      Slot start = arrival(number);
+      if (start != kNever) start = allowed(rank, number) ? std::max(start, state.free) : kNever;
+      arrivals_.push_back(start);
+      first = std::min(first, start);
+    }
+    state.start = kNever;
+    if (first == kNever) return;
+    Slot best = 0;
+    const std::vector<int>& lanes = shop_.lanes_of[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.patience) continue;
+      const Slot key = rules_.keys[static_cast<std::size_t>(lanes[i] * shop_.microbatches + next(lanes[i]))];
+      if (state.start != kNever && key >= best) continue;
+      best = key;
+      state.chosen = lanes[i];
+      state.start = arrivals_[i];
+    }
+  }
+
+  void start(int rank) {
+    State& state = states_[static_cast<std::size_t>(rank)];
+    const Shop::Lane& about = lane(state.chosen);
+    const int microbatch = next_[static_cast<std::size_t>(state.chosen)]++;
+    const int task = state.chosen * shop_.microbatches + microbatch;
+    const Slot end = state.start + about.duration;
+    ends_[static_cast<std::size_t>(task)] = end;
+    rows_[static_cast<std::size_t>(rank)].push_back(task);
+    state.free = end;
+    state.held += about.take - about.give;
+    choose(rank);
+    if (about.reader >= 0) choose(lane(about.reader).rank);
+  }
+
+  const Shop& shop_;
+  const ListRules& rules_;
+  std::vector<int> next_;      // by lane: the microbatch
+  std::vector<Slot> ends_;     // by task
+  std::vector<State> states_;  // by rank
+  std::vector<Slot> arrivals_;
+  TaskRows rows_;
+};
+
+}  // namespace
+
+ListRules steady_rules(const Shop& shop) {
+  ListRules rules = open_rules(shop);
+  const Slot period = *std::ranges::max_element(shop.work) / shop.microbatches;
+  std::vector<Slot> first(shop.lanes.size(), 0);
+  for (const int task : shop.model.order()) {
+    if (task % shop.microbatches != 0) continue;
+    const Shop::Lane& lane = shop.lane_of(task);
+    Slot& at = first[static_cast<std::size_t>(shop.model.lane_of(task))];
+    if (lane.source >= 0) {
+      const auto source = static_cast<std::size_t>(lane.source);
+      at = first[source] + shop.lanes[source].duration + lane.lag;
+    }
+    for (int i = 0; i < shop.microbatches; ++i)
+      rules.keys[static_cast<std::size_t>(task + i)] = at + i * period;
+  }
+  return rules;
+}
+
+std::vector<ListRules> simple_rules(const Shop& shop) {
+  std::vector<ListRules> all;
+  std::vector<int> preference(static_cast<std::size_t>(shop.model.phases()));
+  std::iota(preference.begin(), preference.end(), 0);
+  do {
+    for (const bool last_first : {true, false}) {
+      ListRules rules = open_rules(shop);
+      for (int task = 0; task < shop.tasks(); ++task) {
+        const Shop::Lane& lane = shop.lane_of(task);
+        const auto place = std::ranges::find(preference, lane.phase) - preference.begin();
+        rules.keys[static_cast<std::size_t>(task)] =
+            place * shop.model.stages() + (last_first ? shop.model.stages() - lane.stage : lane.stage);
+      }
+      all.push_back(std::move(rules));
+      if (shop.model.one_stage_each()) break;
+    }
+  } while (std::next_permutation(preference.begin(), preference.end()));
+  all.push_back(steady_rules(shop));
+  return all;
+}
+
+std::optional<TaskRows> list_rows(const Shop& shop, const ListRules& rules) {
+  return Lister(shop, rules).run();
+}
+
+}  // namespace ppsim::verifier::synthesis

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "synthesis/incumbent.hpp"
+#include "synthesis/relaxation.hpp"
+
+namespace ppsim::verifier::synthesis {
+
+/// A model in flat arrays, for searches that time many orders, with the room that they may take.
+struct Shop {
+  /// What it refers to outlives it.
+  Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
+
+  /// What precedes a lane's tasks microbatch by microbatch: of F and I the stage that it reads from, of W its
+  /// I. The first F has nothing.
+  struct Lane {
+    int rank = 0;
+    int stage = 0;
+    int phase = 0;
+    Slot duration = 0;
+    int source = -1;  ///< lane
+    Slot lag = 0;     ///< of the transfer
+    int reader = -1;  ///< lane of another rank that reads from this one
+    Bytes take = 0;
+    Bytes give = 0;
+  };
+
+  [[nodiscard]] const Lane& lane_of(int task) const {
+    return lanes[static_cast<std::size_t>(task / microbatches)];
+  }
+  [[nodiscard]] int ranks() const { return static_cast<int>(lanes_of.size()); }
+  [[nodiscard]] int tasks() const { return static_cast<int>(lanes.size()) * microbatches; }
+
+  const ChainModel& model;
+  const std::vector<Slot>& tails;  ///< by task: no objective is below its end and this
+  Objective objective;
+  int microbatches;
+  std::vector<Lane> lanes;
+  std::vector<std::vector<int>> lanes_of;  ///< by rank
+  std::vector<Slot> work;                  ///< by rank
+  std::vector<Bytes> capacity;             ///< by rank
+  std::vector<Bytes> weight_room;          ///< by rank: what the W that takes most takes, of B nothing
+  std::vector<Bytes> backward_room;        ///< by rank: with which an I and its W, or a B, can run
+
+ private:
+  void reserve(std::size_t rank, int stage);
+};
+
+}  // namespace ppsim::verifier::synthesis
