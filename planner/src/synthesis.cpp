@@ -1,11 +1,22 @@
 #include "ppsim/planner/synthesis.hpp"
 
-#include <string>
+#include <algorithm>
+#include <charconv>
 
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::planner {
 namespace {
+
+constexpr int kMaxStages = 100'000;
+constexpr int kMaxLimits = 24;  // settings of memory that are tried where the limit is in bytes
+
+std::vector<RankId> placement_of(const SynthesisRequest& request) {
+  if (!request.placement.empty()) return request.placement;
+  std::vector<RankId> placement;
+  for (int r = 0; r < request.ranks; ++r) placement.emplace_back(r);
+  return placement;
+}
 
 /// The settings by which a schedule keeps to a limit of activations that live until their W.
 std::map<std::string, std::string> settings_within(const ScheduleInfo& info, int limit) {
@@ -17,25 +28,165 @@ std::map<std::string, std::string> settings_within(const ScheduleInfo& info, int
   return settings;
 }
 
+/// Limits of activations to try: the one there is, or some between one microbatch and all of 1F1B and a
+/// little.
+std::vector<int> limits_of(const SynthesisRequest& request, int chunks) {
+  if (!request.bytes) return {request.activation_limit};
+  const int most = 2 * chunks * request.ranks + 2;
+  std::vector<int> limits;
+  for (int limit = chunks; limit <= most; limit += std::max(1, most / kMaxLimits)) limits.push_back(limit);
+  return limits;
+}
+
+void add_action(const Action& action, BackwardForm form, ScheduleBuilder& builder) {
+  if (action.kind != OpKind::backward || form == BackwardForm::fused) {
+    builder.add(action.kind, action.stage(), action.mb());
+    return;
+  }
+  builder.add(OpKind::backward_input, action.stage(), action.mb());
+  builder.add(OpKind::backward_weight, action.stage(), action.mb());
+}
+
+/// The same order one action after the other, with I and W for each B where the form has them.
+Expected<Schedule> taken_apart(const Schedule& schedule, BackwardForm form) {
+  ScheduleBuilder builder(schedule.name(), schedule.pipeline());
+  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      for (const Action& action : step.actions()) add_action(action, form, builder);
+    }
+  }
+  return builder.build();
+}
+
 }  // namespace
 
 std::vector<Schedule> known_schedules(const SynthesisRequest& request) {
   std::vector<Schedule> known;
-  const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
-  if (!chain) return known;
+  const auto pipeline = synthesis_pipeline(request);
+  if (!pipeline || pipeline->stages() % request.ranks != 0) return known;
+  const int chunks = pipeline->stages() / request.ranks;
   for (const ScheduleInfo& info : registered_schedules()) {
-    const bool split = request.backward == BackwardForm::split;
-    if (info.forward_only || info.min_chunks > 1 || info.splits_backward != split) continue;
-    const ScheduleParameters parameters{.ranks = request.ranks,
-                                        .microbatches = request.microbatches,
-                                        .chunks = 1,
-                                        .settings = settings_within(info, request.activation_limit),
-                                        .costs = request.costs};
-    auto schedule = generate(info.name, parameters);
-    if (!schedule || schedule->pipeline() != *chain) continue;
-    if (peak_live_microbatches(*schedule) <= request.activation_limit) known.push_back(*std::move(schedule));
+    const bool fused = request.backward == BackwardForm::fused;
+    if (info.forward_only || info.min_chunks > chunks || info.max_chunks < chunks) continue;
+    if (fused && info.splits_backward) continue;
+    for (const int limit : limits_of(request, chunks)) {
+      ScheduleParameters parameters{.ranks = request.ranks,
+                                    .microbatches = request.microbatches,
+                                    .settings = settings_within(info, limit),
+                                    .costs = request.costs};
+      if (info.max_chunks > 1) parameters.chunks = chunks;
+      const auto schedule = generate(info.name, parameters);
+      if (!schedule || schedule->pipeline() != *pipeline) break;
+      auto apart = taken_apart(*schedule, request.backward);
+      if (apart && (request.bytes || peak_live_microbatches(*apart) <= request.activation_limit))
+        known.push_back(*std::move(apart));
+      if (!parameters.settings.contains("memory_limit")) break;
+    }
   }
   return known;
+}
+
+Expected<Schedule> any_schedule(const SynthesisRequest& request) {
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, synthesis_pipeline(request));
+  const std::vector<RankId> placement = placement_of(request);
+  const auto stages = static_cast<int>(placement.size());
+  ScheduleBuilder builder("any", std::move(pipeline));
+  const auto add = [&](OpKind kind, int stage) {
+    for (int i = 0; i < request.microbatches; ++i) builder.add(kind, StageId(stage), MicrobatchId(i));
+  };
+  for (int s = 0; s < stages; ++s) add(OpKind::forward, s);
+  for (int s = stages; s-- > 0;) {
+    if (request.backward == BackwardForm::fused) {
+      add(OpKind::backward, s);
+    } else {
+      add(OpKind::backward_input, s);
+      add(OpKind::backward_weight, s);
+    }
+  }
+  return builder.build();
+}
+
+namespace {
+
+Error wrong_placement(const std::string& found) {
+  return Error{ErrorCode::bad_argument,
+               "cannot place the stages",
+               {.found = found, .expected = "loop, v, or the rank of each stage, such as 0,1,1,0"}};
+}
+
+Expected<std::vector<RankId>> listed_ranks(const std::string& text) {
+  std::vector<RankId> placement;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    int rank = 0;
+    const auto [rest, fault] = std::from_chars(text.data() + begin, text.data() + end, rank);
+    if (fault != std::errc{} || rest != text.data() + end) return tl::unexpected(wrong_placement(text));
+    placement.emplace_back(rank);
+    begin = end + 1;
+  }
+  return placement;
+}
+
+}  // namespace
+
+Expected<std::vector<RankId>> parse_placement(const PlacementWords& words) {
+  const bool named = words.placement.empty() || words.placement == "loop" || words.placement == "v";
+  if (!named) {
+    if (!words.chunks) return listed_ranks(words.placement);
+    return make_error(
+        ErrorCode::bad_argument, "a placement that lists ranks has the number of chunks in itself",
+        {.found = "chunks " + std::to_string(*words.chunks) + " and placement " + words.placement,
+         .expected = "one of both"});
+  }
+  const int chunks = words.chunks.value_or(words.placement.empty() ? 1 : 2);
+  if (chunks < 1 || (words.ranks > 0 && chunks > kMaxStages / words.ranks)) {
+    return make_error(ErrorCode::bad_argument, "cannot place the stages",
+                      {.found = std::to_string(chunks) + " chunks on each rank",
+                       .expected = "1 or more, and at most " + std::to_string(kMaxStages) + " stages"});
+  }
+  std::vector<RankId> placement;
+  if (chunks == 1) return placement;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const bool back = words.placement == "v" && chunk % 2 != 0;
+    for (int i = 0; i < words.ranks; ++i) placement.emplace_back(back ? words.ranks - 1 - i : i);
+  }
+  return placement;
+}
+
+Expected<Pipeline> synthesis_pipeline(const SynthesisRequest& request) {
+  std::vector<RankId> placement = placement_of(request);
+  const auto stages = static_cast<int>(placement.size());
+  return make_chain(request.ranks, stages, request.microbatches, std::move(placement));
+}
+
+Expected<void> bind_request(CostBinding bound, const LimitWords& limit, SynthesisRequest& request) {
+  request.costs = std::move(bound.tables.costs);
+  if (limit.activations && !limit.bytes.empty()) {
+    return make_error(ErrorCode::bad_argument, "the memory is limited in activations or in bytes",
+                      {.found = "both", .expected = "one of them"});
+  }
+  if (limit.activations) {
+    request.activation_limit = *limit.activations;
+    return {};
+  }
+  std::optional<Bytes> bytes = bound.memory_limit;
+  if (!limit.bytes.empty()) {
+    PPSIM_ASSIGN_OR_RETURN(const auto given, parse_size(limit.bytes));
+    bytes = given;
+  }
+  if (!bytes) {
+    return make_error(
+        ErrorCode::bad_argument, "nothing limits the memory",
+        {.found = "no limit", .expected = "one of activations or of bytes, or a model on a GPU"});
+  }
+  if (!bound.has_sizes) {
+    return make_error(
+        ErrorCode::bad_argument, "a limit in bytes needs sizes",
+        {.found = "none",
+         .expected = "unit costs with A, such as F=1,B=2,A=1e9, a table with sizes, or a model"});
+  }
+  request.bytes = ByteLimit{std::move(bound.tables.sizes), *bytes};
+  return {};
 }
 
 }  // namespace ppsim::planner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ppsim._native import _core
@@ -59,6 +59,7 @@ class Synthesis(Value):
     value_ns: of the objective; lower_bound_ns: proved, no schedule is below
     method, bound_method: that found them; open: why it is not known to be optimal
     certificate: that it runs within the limit in every timing; None: no time was left for the proof
+    worst_case_bytes: of the fullest rank in any timing, under a limit in bytes
     """
 
     schedule: _core.Schedule
@@ -70,6 +71,7 @@ class Synthesis(Value):
     bound_method: str
     open: str = ""
     certificate: Certificate | None = None
+    worst_case_bytes: int | None = None
 
     @property
     def optimal(self) -> bool:
@@ -81,20 +83,35 @@ def synthesize(
     *,
     ranks: int,
     microbatches: int,
-    activation_limit: int,
+    activation_limit: int | None = None,
+    memory_limit: int | str | None = None,
+    placement: str | Sequence[int] | None = None,
+    chunks: int | None = None,
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
     objective: str = "makespan",
     backward: str = "split",
     timeout_s: float = 60,
+    steps: int | None = None,
+    seed: int = 1,
 ) -> Synthesis:
-    """The shortest schedule of a chain, stage s on rank s, within a limit of live microbatches on each rank.
+    """The shortest schedule of a chain of stages within a limit of memory on each rank.
 
+    activation_limit: (stage, microbatch) that a rank may hold between their F and their W or B; or
+    memory_limit: bytes of a rank in any timing, or "80GB"; by default that of the GPU of a model
+    placement: "loop", "v", or the rank of each stage; by default stage s on rank s
+    chunks: stages per rank of a loop or V
+    steps: orders to try, without Z3: the same result on every machine; by default as many as time allows
     objective: makespan, or span of the longest rank; backward: split (I and W) or fused (B)
     Ctrl-C ends it. Raises DoesNotFit where no schedule keeps to the limit.
     """
     words = _core.SynthesisWords()
-    words.ranks, words.microbatches, words.activation_limit = ranks, microbatches, activation_limit
+    words.ranks, words.microbatches = ranks, microbatches
+    words.activation_limit = activation_limit
+    words.memory_limit = "" if memory_limit is None else str(memory_limit)
+    if placement is not None:
+        words.placement = placement if isinstance(placement, str) else ",".join(str(rank) for rank in placement)
+    words.chunks, words.steps, words.seed = chunks, steps, seed
     words.span = _one_of("objective", objective, ("makespan", "span")) == "span"
     words.fused = _one_of("backward", backward, ("split", "fused")) == "fused"
     words.timeout_s = timeout_s

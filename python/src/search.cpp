@@ -58,7 +58,13 @@ Data repaired(const Program& program, const VerifyQuestion& question, const std:
 
 /// The functions that python/ppsim/search.py calls.
 struct SynthesisWords {
-  int ranks = 1, microbatches = 1, activation_limit = 1;
+  int ranks = 1, microbatches = 1;
+  std::string placement;
+  std::optional<int> chunks;
+  std::optional<int> activation_limit;
+  std::string memory_limit;
+  std::optional<std::int64_t> steps;
+  std::uint64_t seed = 1;
   bool fused = false;
   bool span = false;
   double timeout_s = 60;
@@ -68,14 +74,17 @@ struct SynthesisWords {
 SynthesisRequest request_of(const SynthesisWords& words) {
   SynthesisRequest request{.ranks = words.ranks,
                            .microbatches = words.microbatches,
-                           .activation_limit = words.activation_limit,
                            .backward = words.fused ? BackwardForm::fused : BackwardForm::split,
                            .objective = words.span ? Objective::span : Objective::makespan,
-                           .timeout_s = words.timeout_s};
-  const Pipeline chain = value_of(make_chain(words.ranks, words.ranks, words.microbatches));
-  request.costs = bound_costs(words.costs, chain).tables.costs;
-  const auto usual = value_of(generate(words.fused ? "1f1b" : "zb-h1", {.ranks = words.ranks}));
-  check_tables(words.costs, bound_costs(words.costs, chain), value_of(lower(usual, {})));
+                           .timeout_s = words.timeout_s,
+                           .max_steps = words.steps,
+                           .seed = words.seed};
+  request.placement = value_of(parse_placement({words.placement, words.chunks, words.ranks}));
+  SynthesisRequest shortest = request;
+  shortest.microbatches = 1;
+  CostBinding bound = bound_costs(words.costs, value_of(synthesis_pipeline(request)));
+  check_tables(words.costs, bound, value_of(lower(value_of(any_schedule(shortest)), {})));
+  value_of(bind_request(std::move(bound), {words.activation_limit, words.memory_limit}, request));
   request.known = known_schedules(request);
   return request;
 }
@@ -99,6 +108,8 @@ Data synthesized(const SynthesisWords& words) {
   data["method"] = found.method;
   data["bound_method"] = found.bound_method;
   data["open"] = found.open;
+  data["worst_case_bytes"] =
+      request.bytes && found.worst_bytes > 0 ? std::optional(found.worst_bytes) : std::nullopt;
   data["peak_live_activations"] = peak_live_microbatches(found.schedule);
   data["certificate"] = found.certificate ? std::optional(to_json(*found.certificate)) : std::nullopt;
   return data;
@@ -111,7 +122,12 @@ void bind_search(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("ranks", &SynthesisWords::ranks)
       .def_rw("microbatches", &SynthesisWords::microbatches)
+      .def_rw("placement", &SynthesisWords::placement)
+      .def_rw("chunks", &SynthesisWords::chunks)
       .def_rw("activation_limit", &SynthesisWords::activation_limit)
+      .def_rw("memory_limit", &SynthesisWords::memory_limit)
+      .def_rw("steps", &SynthesisWords::steps)
+      .def_rw("seed", &SynthesisWords::seed)
       .def_rw("fused", &SynthesisWords::fused)
       .def_rw("span", &SynthesisWords::span)
       .def_rw("timeout_s", &SynthesisWords::timeout_s)

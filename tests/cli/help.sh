@@ -174,6 +174,9 @@ grep -q "reading of data from storage, checkpoints" line || fail "a word was bro
 shown --help
 long=(jitter 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --vary all=normal:0.1)
 UNTIL='ppsim: [0-9]+ s' timeout "$limit_s" python3 terminal.py 80 "$ppsim" "${long[@]}" --samples 1000000 >stdout || fail "no progress"
+search=(synthesize --ranks 8 --microbatches 16 --placement v --activation-limit 8 --unit F=5,I=6,W=4 -o best.json)
+UNTIL='ppsim: [0-9]+ s, makespan [0-9.]+ ms, none below' timeout "$limit_s" python3 terminal.py 100 "$ppsim" "${search[@]}" >stdout ||
+  fail "no word of the best so far"
 shown "${long[@]}" --samples 100
 expect_out "in 100 samples"
 python3 terminal.py 80 "$ppsim" "${long[@]}" --samples 10000 --json >stdout

@@ -61,6 +61,9 @@ expect_exit 0 verify best.csv
 interrupted "${search[@]}" -o -
 cp stdout piped.json
 expect_exit 0 verify piped.json
+interrupted synthesize --ranks 8 --microbatches 32 --placement v --unit F=5,I=6,W=4 --activation-limit 8 --timeout 600 -o v.json
+expect_err "the best so far is in v.json: makespan"
+expect_exit 0 verify v.json
 [ "$(cat kept.json)" = old ] || fail "a file changed"
 [ ! -e t.json ] && [ ! -e r.html ] || fail "a file of an interrupted command"
 [ -z "$(find . -name '*.tmp*')" ] || fail "a temporary file is left"

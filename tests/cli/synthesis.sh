@@ -69,7 +69,66 @@ expect_error 2 "cost of 0W" "0 ns" synthesize "${job[@]}" --activation-limit 3 -
 expect_error 2 "--ranks" "" synthesize --microbatches 3 --activation-limit 3 --unit F=1 -o x.json
 expect_error 2 "--unit" "" synthesize "${job[@]}" --activation-limit 3 -o x.json
 
-# Costs too fine to decide by start times: more time would not help, and is not advised.
-expect_exit 5 synthesize "${job[@]}" --activation-limit 3 --unit F=5.001,I=6.013,W=4.007 --timeout 600 -o fine.json
+# Costs too fine to decide by start times: Z3 is left out, and that is said.
+expect_exit 5 synthesize "${job[@]}" --activation-limit 3 --unit F=5.001,I=6.013,W=4.007 --timeout 2 -o fine.json
 expect_out "start times to choose from"
 expect_out "Costs with a larger common divisor, or fewer microbatches"
+
+# Several stages on a rank: never longer than the published schedules of the placement within the limit.
+v=(--ranks 4 --microbatches 8 --placement v --steps 3000)
+costs=(--unit F=5,I=7,W=4,c=1)
+for limit in 4 6 8; do
+  expect_exit 5 synthesize "${v[@]}" --activation-limit $limit "${costs[@]}" -o v.json --certificate v-proof.json --json
+  expect_json "d['stages'] == 8 and d['peak_live_activations'] <= $limit == d['activation_limit'] and d['steps'] <= 3000"
+  expect_json "d['lower_bound_ns'] <= d['value_ns'] and d['queries'] == 0"
+  value=$(python3 -c 'import json; print(json.load(open("stdout"))["value_ns"])')
+  for rival in v-min v-half zb-v v-adaptive:memory_limit=$limit; do
+    expect_exit 0 simulate $rival --ranks 4 --microbatches 8 "${costs[@]}" --json
+    expect_json "d['makespan_ns'] >= $value or max(r['peak_live_activations'] for r in d['per_rank']) > $limit"
+  done
+  expect_exit 0 simulate v.json "${costs[@]}" --json
+  expect_json "d['makespan_ns'] == $value"
+  expect_exit 0 lower v.json "${costs[@]}" -o v-program.json
+  expect_exit 0 check-certificate v-program.json v-proof.json --unit A=1
+done
+expect_exit 0 run v.json --steps 1
+expect_exit 5 synthesize "${v[@]}" --activation-limit 6 "${costs[@]}" -o once.json
+expect_out "live activations of a stage on a rank, found by"
+expect_out "More --steps, or another --seed, may find a shorter one than once.json"
+expect_exit 5 synthesize "${v[@]}" --activation-limit 6 "${costs[@]}" -o twice.json
+cmp once.json twice.json || fail "the same steps, another schedule"
+expect_exit 0 synthesize --ranks 4 --microbatches 8 --placement v --activation-limit 8 --unit F=1 -o zb-v.json
+expect_out "optimal: no schedule within the limit is shorter (relaxation)"
+expect_exit 0 synthesize --ranks 2 --microbatches 4 --placement 0,1,1,0 --activation-limit 4 --unit F=1 -o listed.json --json
+expect_json 'd["stages"] == 4'
+expect_exit 5 synthesize --ranks 2 --microbatches 4 --chunks 3 --activation-limit 6 --unit F=2,I=3,W=1 --steps 0 -o loop.json --json
+expect_json 'd["stages"] == 6 and d["reason"] == "no steps of the search are left"'
+expect_error 2 "cannot place the stages" "w" synthesize "${v[@]:0:4}" --placement w --activation-limit 6 --unit F=1 -o x.json
+expect_error 2 "placement of stage 1 is rank 4" "" synthesize "${v[@]:0:4}" --placement 0,4,1,2,3 --activation-limit 6 --unit F=1 -o x.json
+expect_error 2 "an order can be kept" "" synthesize "${v[@]}" --activation-limit 6 --unit F=1 --order-of 1f1b -o x.json
+expect_exit 3 synthesize "${v[@]}" --activation-limit 1 --unit F=1 -o none.json
+expect_err "at least 2 is needed, the limit is 1"
+
+# A limit in bytes, of every timing.
+expect_exit 5 synthesize "${v[@]}" --memory-limit 60 --unit F=5,I=7,W=4,c=1,A=10 -o bytes.json --json
+expect_json 'd["peak_live_activations"] <= 6 and d["worst_case_bytes"] <= d["memory_limit_bytes"] == 60'
+expect_exit 0 verify bytes.json --unit F=5,I=7,W=4,c=1,A=10 --memory-limit 60 --properties memory
+expect_exit 3 synthesize "${v[@]}" --memory-limit 19 --unit F=1,A=10 -o none.json
+expect_err "rank 0 needs 20 bytes for its parameters and one microbatch, the limit is 19"
+expect_error 2 "a limit in bytes needs sizes" "none" synthesize "${v[@]}" --memory-limit 60 --unit F=1 -o x.json
+expect_error 2 "limited in activations or in bytes" "both" synthesize "${v[@]}" --activation-limit 6 --memory-limit 60 --unit F=1,A=1 -o x.json
+expect_error 2 "nothing limits the memory" "" synthesize "${v[@]}" --unit F=1,A=1 -o x.json
+llama=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 8)
+expect_exit 0 synthesize "${llama[@]}" --placement v --steps 1000 -o llama.json --certificate llama-proof.json --json
+expect_json 'd["memory_limit_bytes"] == 80 * 10**9 and 0 < d["worst_case_bytes"] <= d["memory_limit_bytes"] and d["optimal"]'
+expect_exit 0 lower llama.json "${llama[@]}" -o llama-program.json
+expect_exit 0 check-certificate llama-program.json llama-proof.json "${llama[@]}"
+expect_exit 5 synthesize "${llama[@]}" --placement v --steps 1000 --memory-limit 60GB -o less.json
+expect_out "in any timing, the limit is 60.00 GB"
+expect_exit 0 verify less.json "${llama[@]}" --memory-limit 60GB --properties memory
+expect_exit 3 synthesize "${llama[@]}" --placement v --memory-limit 30GB -o none.json
+expect_err "bytes for its parameters and one microbatch, the limit is 30000000000"
+
+# In a pipe nothing says what is known so far; on a terminal a line does, see help.sh.
+expect_exit 5 synthesize --ranks 8 --microbatches 16 --placement v --activation-limit 8 --unit F=5,I=6,W=4 --timeout 3 -o piped.json
+[ ! -s stderr ] || fail "progress in a pipe"

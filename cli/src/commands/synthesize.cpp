@@ -4,6 +4,7 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "options/query_folder.hpp"
+#include "output/terminal.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
@@ -15,9 +16,14 @@
 namespace ppsim::cli {
 namespace {
 
+constexpr std::int64_t kAllSteps = -1;  // as the time allows
+
 struct Options {
   std::optional<int> ranks, microbatches;
-  int limit = 1;
+  PlacementWords placement;
+  LimitWords limit;
+  std::int64_t steps = kAllSteps;
+  std::uint64_t seed = 1;
   CostOptions costs;
   std::string objective = "makespan", backward = "split", output, certificate, order_of, smt2, memory_budget;
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
@@ -63,13 +69,25 @@ Expected<Schedule> read_order(const Options& options, const SynthesisRequest& re
   return std::get<Schedule>(std::move(subject.ir));
 }
 
-/// A table of a file needs the costs of what any schedule of the request runs: this one has it all.
+/// A table of a file needs the costs of what any schedule of the request runs.
 Expected<void> check_table(const Options& options, const SynthesisRequest& request) {
   if (options.costs.costs.empty()) return {};
-  const char* name = request.backward == BackwardForm::split ? "zb-h1" : "1f1b";
-  PPSIM_ASSIGN_OR_RETURN(const auto schedule, generate(name, {.ranks = request.ranks, .microbatches = 1}));
+  SynthesisRequest shortest = request;
+  shortest.microbatches = 1;
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, any_schedule(shortest));
   PPSIM_ASSIGN_OR_RETURN(const auto program, lower(schedule, {}));
-  return check_costs(request.costs, program, options.costs.costs);
+  PPSIM_RETURN_IF_ERROR(check_costs(request.costs, program, options.costs.costs));
+  return request.bytes ? check_sizes(request.bytes->sizes, program, options.costs.costs) : Expected<void>();
+}
+
+/// The stages on their ranks, with their costs and the limit of memory.
+Expected<void> place_and_bind(const Options& options, const CostSource& source, SynthesisRequest& request) {
+  PlacementWords words = options.placement;
+  words.ranks = request.ranks;
+  PPSIM_ASSIGN_OR_RETURN(request.placement, parse_placement(words));
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, synthesis_pipeline(request));
+  PPSIM_ASSIGN_OR_RETURN(auto bound, bind_cost_source(source, pipeline));
+  return bind_request(std::move(bound), options.limit, request);
 }
 
 Expected<SynthesisRequest> request_of(const Options& options) {
@@ -82,12 +100,11 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   if (!source) return tl::unexpected(source.error());
   if (!*source) return make_error(ErrorCode::bad_argument, "synthesize needs --unit, --costs or --model");
   PPSIM_RETURN_IF_ERROR(set_counts(options, **source, request));
-  PPSIM_ASSIGN_OR_RETURN(const auto chain, make_chain(request.ranks, request.ranks, request.microbatches));
-  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_cost_source(**source, chain));
-  request.activation_limit = options.limit;
   request.backward = *backward;
   request.objective = *objective;
-  request.costs = bound.tables.costs;
+  if (options.steps != kAllSteps) request.max_steps = options.steps;
+  request.seed = options.seed;
+  PPSIM_RETURN_IF_ERROR(place_and_bind(options, **source, request));
   PPSIM_RETURN_IF_ERROR(check_table(options, request));
   request.timeout_s = options.timeout_s;
   request.queries = sink_of(options.queries);
@@ -105,15 +122,21 @@ Expected<SynthesisRequest> request_of(const Options& options) {
 }
 
 Json progress_json(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
-  return {{"file", options.output},
-          {"ranks", request.ranks},
-          {"microbatches", request.microbatches},
-          {"activation_limit", request.activation_limit},
-          {"peak_live_activations", peak_live_microbatches(best.schedule)},
-          {"objective", objective_name(request.objective)},
-          {"value_ns", best.value},
-          {"lower_bound_ns", best.lower_bound},
-          {"optimal", best.value == best.lower_bound}};
+  Json object = {{"file", options.output},
+                 {"ranks", request.ranks},
+                 {"stages", best.schedule.pipeline().stages()},
+                 {"microbatches", request.microbatches},
+                 {"peak_live_activations", peak_live_microbatches(best.schedule)},
+                 {"objective", objective_name(request.objective)},
+                 {"value_ns", best.value},
+                 {"lower_bound_ns", best.lower_bound},
+                 {"optimal", best.value == best.lower_bound}};
+  if (request.bytes) {
+    object["memory_limit_bytes"] = request.bytes->per_rank;
+  } else {
+    object["activation_limit"] = request.activation_limit;
+  }
+  return object;
 }
 
 Json synthesized_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
@@ -121,9 +144,11 @@ Json synthesized_json(const Options& options, const SynthesisRequest& request, c
   object.update({{"method", found.method},
                  {"bound_method", found.bound_method},
                  {"queries", found.queries},
+                 {"steps", found.steps},
                  {"seconds", found.seconds},
                  {"program_hash", program_hash(found.program)}});
   if (!found.optimal()) object["reason"] = found.open;
+  if (request.bytes && found.worst_bytes > 0) object["worst_case_bytes"] = found.worst_bytes;
   return object;
 }
 
@@ -131,6 +156,7 @@ Json synthesized_json(const Options& options, const SynthesisRequest& request, c
 std::string advice(const std::string& open, const std::string& file) {
   const auto hit = [&](const char* limit) { return open.find(limit) != std::string::npos; };
   if (hit(kTimeLimit)) return "A longer --timeout may find a shorter one than " + file;
+  if (hit(kStepsLimit)) return "More --steps, or another --seed, may find a shorter one than " + file;
   if (hit(kMemoryLimit)) return "A larger --memory-budget may find a shorter one than " + file;
   if (hit(kStartTimesLimit))
     return "Costs with a larger common divisor, or fewer microbatches, leave fewer to choose from; the best "
@@ -140,14 +166,22 @@ std::string advice(const std::string& open, const std::string& file) {
 }
 
 void print_text(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+  const bool one_each = found.schedule.pipeline().stages() == request.ranks;
   std::cout << objective_name(request.objective) << ' ' << time_text(found.value) << " with at most "
-            << peak_live_microbatches(found.schedule) << " live microbatches on a rank, found by "
-            << found.method << '\n';
+            << peak_live_microbatches(found.schedule)
+            << (one_each ? " live microbatches on a rank" : " live activations of a stage on a rank")
+            << ", found by " << found.method << '\n';
+  if (request.bytes && found.worst_bytes > 0) {
+    std::cout << "no rank needs more than " << size_text(found.worst_bytes) << " in any timing, the limit is "
+              << size_text(request.bytes->per_rank) << '\n';
+  }
   if (found.optimal()) {
     std::cout << "optimal: no schedule within the limit is shorter (" << found.bound_method << ")\n";
   } else {
-    std::cout << "not known to be optimal: no schedule is below " << time_text(found.lower_bound) << " ("
-              << found.bound_method << "); " << found.open << '\n';
+    const auto left = static_cast<double>(found.value - found.lower_bound);
+    std::cout << "not known to be optimal: no schedule is below " << time_text(found.lower_bound) << ", "
+              << percent_text(left / static_cast<double>(found.value)) << " less (" << found.bound_method
+              << "); " << found.open << '\n';
   }
   if (options.output == "-") return;
   const std::string next = "Next: ppsim simulate " + shell_word(options.output) + cost_words(options.costs);
@@ -190,7 +224,12 @@ int report_none(const NoSchedule& none, const Output& output) {
 int run_asked(const Options& options, const Output& output) {
   auto request = request_of(options);
   if (!request) return report(request.error(), output);
-  request->progress = [&](const SynthesisProgress& best) { keep_best(options, *request, best); };
+  request->progress = [&](const SynthesisProgress& best) {
+    keep_best(options, *request, best);
+    if (output.terminal == nullptr) return;
+    output.terminal->say(std::string(objective_name(request->objective)) + ' ' + time_text(best.value) +
+                         ", none below " + time_text(best.lower_bound));
+  };
   const auto answer = synthesize(*request);
   if (!answer) return report(answer.error(), output);
   if (const auto* none = std::get_if<NoSchedule>(&*answer)) return report_none(*none, output);
@@ -221,20 +260,28 @@ int run(Options options, const Output& output) {
 
 void add_synthesize(Command& program) {
   auto options = std::make_shared<Options>();
-  Command command =
-      program.add_subcommand("synthesize", "the shortest schedule within a limit of live activations");
-  command.add_option("--ranks", options->ranks, "pipeline ranks, one stage each").check(count());
+  Command command = program.add_subcommand("synthesize", "the shortest schedule within a limit of memory");
+  command.add_option("--ranks", options->ranks, "pipeline ranks").check(count());
   command.add_option("--microbatches", options->microbatches, "microbatches of a step").check(count());
-  command
-      .add_option("--activation-limit", options->limit,
-                  "microbatches that a rank may hold between their F and their W or B")
-      .required();
+  command.add_option("--placement", options->placement.placement,
+                     "loop, v, or the rank of each stage: 0,1,1,0; default: stage s on rank s");
+  command.add_option("--chunks", options->placement.chunks, "stages per rank of a loop or V; default: 2")
+      .check(count());
+  command.add_option("--activation-limit", options->limit.activations,
+                     "(stage, microbatch) that a rank may hold between their F and their W or B");
+  command.add_option("--memory-limit", options->limit.bytes,
+                     "of a rank in any timing, e.g. 80GB; default: that of --model's GPU");
   command.add_option("--objective", options->objective, "makespan, or span: of the longest rank")
       .show_default();
   command.add_option("--backward", options->backward, "split: I and W; fused: B").show_default();
   command.add_option("--order-of", options->order_of,
                      "FILE or NAME whose order of F and I (or B) is kept: only the W are placed");
   command.add_option("--timeout", options->timeout_s, "seconds").show_default().check(seconds());
+  command
+      .add_option("--steps", options->steps,
+                  "orders to try, without Z3: the same result on every machine; default: as time allows")
+      .check(whole(0, std::int64_t{1} << 50));
+  command.add_option("--seed", options->seed, "where the search's random numbers start").show_default();
   command
       .add_option("--certificate", options->certificate,
                   "write the proof to FILE that it runs within the limit, in every timing")

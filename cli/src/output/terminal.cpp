@@ -116,6 +116,11 @@ Terminal::~Terminal() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Terminal::say(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  said_ = text;
+}
+
 void Terminal::draw_until_over() {
   constexpr std::chrono::seconds kFirst{2};
   constexpr std::chrono::milliseconds kNext{500};
@@ -136,6 +141,7 @@ void Terminal::draw() {
     text += ", " + std::to_string(static_cast<int>(100 * share)) + " %, about " +
             duration_text(seconds * (1 - share) / share) + " left";
   }
+  if (!said_.empty()) text += ", " + said_;
   text = "\r\033[K" + text;
   drawn_ = ::write(STDERR_FILENO, text.data(), text.size()) > 0;
 }

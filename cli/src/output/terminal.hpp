@@ -23,8 +23,8 @@ namespace ppsim::cli {
 [[nodiscard]] std::string fitted(const std::string& line, std::size_t width);
 
 /// A terminal while a command runs. Lines that are too long for it are broken between words; after two
-/// seconds a line on stderr says how long the command takes, and how much is left where that is known. It
-/// gives way to what is printed. What is no terminal is left alone.
+/// seconds a line on stderr says how long the command takes, how much is left where that is known, and what
+/// is known so far. It gives way to what is printed. What is no terminal is left alone.
 class Terminal {
  public:
   /// `progress` is false where nobody wants to see it, as with --json.
@@ -33,6 +33,8 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
+  /// What the line says behind the time, from any thread.
+  void say(const std::string& text);
   /// So much of the work is done, 0 to 1.
   void done(double fraction) { fraction_ = fraction; }
 
@@ -62,6 +64,7 @@ class Terminal {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<double> fraction_ = 0;
   std::mutex mutex_;  ///< of what follows
+  std::string said_;
   std::condition_variable ended_;
   bool drawn_ = false, over_ = false;
   bool line_is_open_ = false;  ///< something is printed in the line where the cursor is
