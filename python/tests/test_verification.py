@@ -194,6 +194,20 @@ def test_synthesis_finds_the_optimum():
         ppsim.synthesize(ranks=2, microbatches=3, activation_limit=2, objective="fun")
 
 
+def test_synthesis_places_stages_and_keeps_to_bytes():
+    unit = {"F": 5, "I": 7, "W": 4, "A": 10}
+    asked = {"ranks": 3, "microbatches": 6, "unit": unit, "steps": 500}
+    found = ppsim.synthesize(placement="v", activation_limit=4, **asked)
+    listed = ppsim.synthesize(placement=[0, 1, 2, 2, 1, 0], memory_limit=40, **asked)
+    assert found.peak_live_activations <= 4 and found.worst_case_bytes is None
+    assert listed.value_ns == found.value_ns and listed.worst_case_bytes <= 40
+    assert ppsim.simulate(found.schedule, unit=unit).makespan_ns == found.value_ns
+    looped = ppsim.synthesize(placement="loop", chunks=3, activation_limit=9, **asked)
+    assert looped.schedule.stages == 9
+    with pytest.raises(ppsim.Error, match="limited in activations or in bytes"):
+        ppsim.synthesize(placement="v", activation_limit=4, memory_limit="1GB", **asked)
+
+
 def interrupted(work) -> None:
     """Runs `work` and sends the interrupt of Ctrl-C while it runs."""
     timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
