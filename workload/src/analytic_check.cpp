@@ -44,7 +44,8 @@ bool has_nvfp4(const GpuDescription& gpu) {
 Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
   const ModelDescription& model = workload.model;
   if (auto good = check_parallelism(workload.parallelism, model, workload.cluster); !good) return good;
-  if (model.architecture == Architecture::encoder_decoder || model.architecture == Architecture::vit) {
+  if (model.architecture == Architecture::encoder_decoder || model.architecture == Architecture::encoder ||
+      model.architecture == Architecture::vit) {
     return make_error(ErrorCode::bad_argument,
                       "the analytic cost model covers decoders and mixtures of experts",
                       {.found = std::string(architecture_name(model.architecture)),

@@ -51,10 +51,6 @@ Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes)
       return make_error(ErrorCode::bad_argument, "the number of nodes is out of range",
                         {.found = std::to_string(nodes), .expected = "1 to " + std::to_string(kMaxNodes)});
     }
-    if (!node.node_gbytes) {
-      return make_error(ErrorCode::bad_argument,
-                        "the network rate of " + node.name + " is not known; describe the cluster in a file");
-    }
     const auto gpus = gpu_presets();
     const auto gpu =
         std::find_if(gpus.begin(), gpus.end(), [&](const auto& g) { return g.name == node.gpu; });

@@ -102,6 +102,8 @@ std::string_view architecture_name(Architecture architecture) {
       return "moe-mla";
     case Architecture::encoder_decoder:
       return "encoder-decoder";
+    case Architecture::encoder:
+      return "encoder";
     case Architecture::vit:
       return "vit";
   }

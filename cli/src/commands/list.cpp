@@ -62,6 +62,7 @@ std::string_view costs_of(Architecture architecture) {
     case Architecture::moe_mla:
       return "analytic";
     case Architecture::encoder_decoder:
+    case Architecture::encoder:
     case Architecture::vit:
       return "only --costs";
   }
@@ -82,7 +83,7 @@ Listing model_listing() {
 Listing cluster_listing() {
   Listing listing{{"name", "gpu", "gpus_per_node", "nvlink_domain", "node_gbytes_per_s"}, {}};
   for (const NodeDescription& node : node_presets()) {
-    const Json rate = node.node_gbytes ? Json(*node.node_gbytes) : Json("unknown");
+    const Json rate = *node.node_gbytes;
     listing.rows.push_back({node.name, node.gpu, node.gpus, node.nvlink_domain, rate});
   }
   return listing;

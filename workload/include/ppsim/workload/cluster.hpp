@@ -34,9 +34,10 @@ struct NodeDescription {
   std::string name;
   std::string gpu;
   int gpus = 8;
-  int nvlink_domain = 8;              ///< GPUs that NVLink connects, possibly over several nodes
-  std::optional<double> node_gbytes;  ///< GB/s of the whole node into the network, one direction
-  std::optional<double> latency_us;   ///< of the network
+  int nvlink_domain = 8;  ///< GPUs that NVLink connects, possibly over several nodes
+  std::optional<double>
+      node_gbytes;  ///< GB/s of the whole node into the network, one direction; of a preset known
+  std::optional<double> latency_us;  ///< of the network
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };
 
@@ -53,8 +54,7 @@ struct ClusterDescription {
 [[nodiscard]] std::span<const NodeDescription> node_presets();
 
 /// `nodes` servers of a preset such as `dgx-h100`.
-/// Errors: bad_argument naming the clusters there are, a node count below 1, a node whose network rate is
-/// unknown.
+/// Errors: bad_argument naming the clusters there are, a node count below 1.
 [[nodiscard]] Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes);
 
 /// `nodes` servers as a file describes one: the schema "cluster" of json_schema().

@@ -10,7 +10,7 @@
 
 namespace ppsim::workload {
 
-enum class Architecture : std::uint8_t { decoder, moe, moe_mla, encoder_decoder, vit };
+enum class Architecture : std::uint8_t { decoder, moe, moe_mla, encoder_decoder, encoder, vit };
 [[nodiscard]] std::string_view architecture_name(Architecture architecture);
 
 /// The shape of a transformer. Units: counts of layers, heads, channels and tokens.
