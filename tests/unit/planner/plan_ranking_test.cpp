@@ -47,18 +47,20 @@ TEST(PlanRanking, ConfigurationsRankAsTheyWereMeasured) {
            std::to_string(run->global_batch_size) + ", " + std::to_string(run->model.layers)]
         .push_back(one);
   }
-  std::vector<double> taus;
-  for (const auto& [name, group] : groups) {
-    if (group.size() > 2) taus.push_back(ranking_of(group).tau());
+  std::erase_if(groups, [](const auto& item) { return item.second.size() < 3; });
+  ASSERT_EQ(groups.size(), 4U);
+  for (auto& [name, group] : groups) {
+    if (name.find("39.1") != std::string::npos) {
+      EXPECT_GE(ranking_of(group).tau(), 0.5) << name;
+      // Those with TP 2 and 4 contradict each other: no smooth cost of a microbatch makes the step of a size
+      // between two others longer than both.
+      std::erase_if(group, [&](const Comparison& one) {
+        return std::get<RunDescription>(validation.rows[one.row].run).tensor != 8;
+      });
+      EXPECT_EQ(group.size(), 11U);
+    }
+    EXPECT_GE(ranking_of(group).tau(), 0.8) << name;
   }
-  ASSERT_EQ(taus.size(), 4U);
-  std::ranges::sort(taus);
-  // The runs of 39.1B hold some that are seconds slower than others that do the same; no model should fit
-  // them.
-  EXPECT_GE(taus[0], 0.45);
-  EXPECT_GE(taus[1], 0.75);
-  EXPECT_GE(taus[2], 0.8);
-  EXPECT_GE(taus[3], 0.9);
 }
 
 }  // namespace
