@@ -9,6 +9,7 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
+#include "input/named_input.hpp"
 #include "input/rank_shares.hpp"
 #include "options/figures.hpp"
 #include "options/transport_choice.hpp"
@@ -33,7 +34,8 @@ struct Options {
   int width = 1200;
 };
 
-/// An input that no choice of recompute lets fit: a row that says so.
+/// An input that no choice of recompute lets fit, or a schedule that these parameters do not go with: a row
+/// that says so.
 struct Misfit {
   std::string name;
   Error error;
@@ -45,6 +47,22 @@ struct Compared {
   std::vector<Misfit> misfits;
 };
 
+/// What one input is read with: parameters are for the names among the inputs.
+InputOptions options_of(const Options& options, const std::string& input) {
+  InputOptions one = options.input;
+  one.input = input;
+  if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
+    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  return one;
+}
+
+/// Whether others may be compared all the same: what is wrong with the line itself is wrong with all.
+bool is_misfit(const Options& options, const std::string& input, const Error& error) {
+  if (error.code == ErrorCode::does_not_fit) return true;
+  if (error.code != ErrorCode::bad_argument || names_file(input)) return false;
+  return check_agrees(options_of(options, input)) && find_schedule(input.substr(0, input.find(':')));
+}
+
 /// One input, for a transport.
 struct Asked {
   const std::string& input;
@@ -53,12 +71,8 @@ struct Asked {
 
 Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const Output& output) {
   const std::string& input = asked.input;
-  InputOptions one = options.input;
-  one.input = input;
-  // The parameters are for the names among the inputs.
-  if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
-    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject_per(options.per, one, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(auto subject,
+                         read_subject_per(options.per, options_of(options, input), options.costs));
   PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
   note_assumed_communicators(subject, output);
   // As it was asked for: two variants of one schedule need two names.
@@ -220,7 +234,10 @@ std::string longest_rank_text(const std::vector<Evaluation>& steps) {
 
 std::string misfits_text(const std::vector<Misfit>& misfits) {
   std::ostringstream text;
-  for (const Misfit& misfit : misfits) text << misfit.name << ": does not fit: " << misfit.error << '\n';
+  for (const Misfit& misfit : misfits) {
+    const bool memory = misfit.error.code == ErrorCode::does_not_fit;
+    text << misfit.name << (memory ? ": does not fit: " : ": cannot be made: ") << misfit.error << '\n';
+  }
   return text.str();
 }
 
@@ -307,7 +324,7 @@ int run(const Options& options, const Output& output) {
     auto step = named(options, {input, *capabilities}, output);
     if (step) {
       steps.push_back(*std::move(step));
-    } else if (step.error().code == ErrorCode::does_not_fit) {
+    } else if (is_misfit(options, input, step.error())) {
       compared.misfits.push_back({input, step.error()});
     } else {
       return report_on(*capabilities, step.error(), output);
