@@ -59,7 +59,9 @@ Source model(const std::map<std::string, std::string>& texts,
       *field = static_cast<int>(std::clamp<std::int64_t>(count, 0, 1 << 30));
     }
   }
-  words.parallelism.recompute = value_of(recompute_from_text(texts.at("recompute")));
+  const RecomputeWords recompute = value_of(recompute_from_words(texts.at("recompute")));
+  words.parallelism.recompute = recompute.stages;
+  words.checkpoints = recompute.checkpoints;
   return {value_of(workload_from_words(words))};
 }
 

@@ -17,6 +17,7 @@
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
+#include "selective_recompute.hpp"
 #include "stage_transfers.hpp"
 #include "step_end.hpp"
 
@@ -115,6 +116,11 @@ class Estimator {
     sum.work.cheap_saved += work.cheap_saved;
     sum.work.core_saved += work.core_saved;
     sum.work.up_saved += work.up_saved;
+    sum.work.projections_saved += work.projections_saved;
+    sum.work.statistics_saved += work.statistics_saved;
+    sum.work.residual_saved += work.residual_saved;
+    sum.work.gates_saved += work.gates_saved;
+    sum.work.layers += work.layers;
     sum.work.quantised += work.quantised;
     sum.work.inner_gradients += work.inner_gradients;
     sum.work.parameters += work.parameters;
@@ -185,7 +191,7 @@ class Estimator {
   void add_stage(Tables& tables, StageId stage, StageSum sum, const StageShare& share) {
     if (stack_.inputs == InputCopies::broadcast) sum.loads = timer_.broadcast_tokens();
     Remade remade;
-    if (spread_.recompute(stage) == Recompute::selective) remade = save_less(sum);
+    if (spread_.recompute(stage) == Recompute::selective) remade = save_less(stack_, sum.times, sum.work);
     remade.for_weight += sum.work.weight_products;
     set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
@@ -196,28 +202,6 @@ class Estimator {
       blocks_[block] = {sum.work.parameters, sum.work.expert_parameters,
                         sum.embeds != sum.has_head && model_.tied_embeddings};
     }
-  }
-
-  /// Bytes that selective recompute makes again, for I and for W.
-  struct Remade {
-    double for_input = 0;
-    double for_weight = 0;
-  };
-
-  /// The tensors that selective recompute does not keep. All are made again for W, except the outputs of
-  /// up-projections, which I needs.
-  [[nodiscard]] Remade save_less(StageSum& sum) const {
-    if (stack_.selective == SelectiveRecompute::attention_core) {
-      sum.times.weight += sum.times.attention_core;
-      sum.work.saved_for_input -= sum.work.core_saved;
-      return {.for_weight = sum.work.core_saved};
-    }
-    sum.times.weight += sum.times.elementwise;
-    sum.work.saved_for_weight -= sum.work.cheap_saved;
-    if (stack_.selective == SelectiveRecompute::elementwise) return {.for_weight = sum.work.cheap_saved};
-    sum.times.input += sum.times.up_projections;
-    sum.work.saved_for_input -= sum.work.up_saved;
-    return {.for_input = sum.work.up_saved, .for_weight = sum.work.cheap_saved};
   }
 
   /// Logits where there are any, and what is made again.

@@ -39,6 +39,18 @@ bool has_nvfp4(const GpuDescription& gpu) {
          gpu.name.find("h200") == std::string::npos;
 }
 
+/// Of the layers that CheckpointPolicy is about.
+Expected<void> check_checkpoints(const Workload& workload) {
+  if (!workload.stack.checkpoints) return {};
+  const ModelDescription& model = workload.model;
+  const bool flash = workload.stack.attention == AttentionKernel::flash;
+  if (model.architecture == Architecture::decoder && flash) return {};
+  return make_error(
+      ErrorCode::bad_argument, "checkpoint policies are priced for dense decoders with flash attention",
+      {.found = std::string(architecture_name(model.architecture)) + ", stack " + workload.stack.name,
+       .expected = "such a model and stack, or recompute none, selective or full"});
+}
+
 }  // namespace
 
 Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
@@ -51,6 +63,7 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
                       {.found = std::string(architecture_name(model.architecture)),
                        .expected = "decoder, moe or moe-mla; or a cost table (--costs)"});
   }
+  PPSIM_RETURN_IF_ERROR(check_checkpoints(workload));
   if (pipeline.slices() > 1) {
     return make_error(
         ErrorCode::bad_argument, "the analytic cost model covers whole sequences",

@@ -45,6 +45,11 @@ struct LayerWork {
   double weight_products =
       0;                ///< what products that add to main gradients return beside: once for each shape
   double up_saved = 0;  ///< of saved_for_input: what up-projections of latent attention make
+  double projections_saved = 0;  ///< of saved_for_input: queries, keys and values
+  double statistics_saved = 0;   ///< of saved_for_input: of the softmax
+  double residual_saved = 0;     ///< of saved_for_input: what goes into the second norm
+  double gates_saved = 0;        ///< of saved_for_input: what goes into the activation function
+  double layers = 0;             ///< that this is the sum of
   double inner_gradients = 0;
   double parameters = 0;         ///< but for experts
   double expert_parameters = 0;  ///< of the experts on the GPU

@@ -62,6 +62,11 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   work.saved_for_weight = operand * tokens_ * (2 * hidden / own + (query + channels) / tp);
   work.saved_for_input = tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + output) / tp) +
                                     (gates + kFloat32 * heads) / tp);
+  work.projections_saved = kBf16 * tokens_ * (query + key_value) / tp;
+  work.statistics_saved = kFloat32 * tokens_ * heads / tp;
+  work.residual_saved = kBf16 * tokens_ * hidden / own;
+  work.gates_saved = tokens_ * gates / tp;
+  work.layers = 1;
   if (model_.kv_lora > 0) {
     const auto latents = static_cast<double>(model_.q_lora + model_.kv_lora + model_.qk_rope);
     work.up_saved = kBf16 * tokens_ * std::max(0.0, (query + key_value) / tp - latents / own);

@@ -55,6 +55,16 @@ std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
   return {{tokens_, hidden_, all / tp}, {tokens_, heads * width / tp, hidden_}};
 }
 
+/// The last one is behind attention.
+void LayerTimer::add_attention_linears(PassTimes& times) const {
+  const std::vector<Linear> linears = attention_linears();
+  for (const Linear& linear : linears) {
+    const double before = times.forward;
+    add_linear(linear, spread_.dtype, times);
+    (&linear == &linears.back() ? times.output : times.projections) += times.forward - before;
+  }
+}
+
 /// Below bf16 operands are quantised first: activations forward, gradients backward, and weights with the
 /// activations where nobody keeps what they are quantised to.
 void LayerTimer::add_quantisation(const Linear& linear, DataType type, PassTimes& times) const {
@@ -100,7 +110,9 @@ void LayerTimer::add_activation(double elements, PassTimes& times) const {
 
 void LayerTimer::add_dense_mlp(double channels, PassTimes& times) const {
   const double own = channels / spread_.tensor;
+  const double before = times.forward;
   add_linear({tokens_, hidden_, (model_.gated_mlp ? 2 : 1) * own}, spread_.dtype, times);
+  times.gates += times.forward - before;
   add_linear({tokens_, own, hidden_}, spread_.dtype, times);
   add_activation(tokens_ * own, times);
 }
@@ -247,6 +259,7 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
     times.tensor_exchange += time(CollectiveKind::all_reduce);
     const double reduce = exposed(stack_.overlap_tensor, time(CollectiveKind::all_reduce));
     times.forward += reduce;
+    times.output += reduce / layers;
     times.input += reduce;
     return;
   }
@@ -254,6 +267,9 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
   const double both = gather + time(CollectiveKind::reduce_scatter);
   times.tensor_exchange += both;
   times.forward += exposed(stack_.overlap_tensor, both);
+  times.projections += exposed(stack_.overlap_tensor, gather) / layers;
+  times.gates += exposed(stack_.overlap_tensor, gather) / layers;
+  times.output += exposed(stack_.overlap_tensor, both - gather) / layers;
   times.input += exposed(stack_.overlap_tensor, both);
   // Beside the product for the input gradient, whatever else overlaps (2205.05198, section 4.2.2).
   if (!stack_.overlap_tensor) times.weight += exposed(true, gather);
@@ -262,7 +278,7 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
 PassTimes LayerTimer::layer(std::int64_t index) const {
   const bool mixture = model_.experts > 0 && index >= model_.first_dense_layers;
   PassTimes times;
-  for (const Linear& linear : attention_linears()) add_linear(linear, spread_.dtype, times);
+  add_attention_linears(times);
   add_attention(is_windowed(model_, index), times);
   add_elementwise(times);
   if (mixture) {

@@ -17,6 +17,9 @@ struct PassTimes {
   double attention_core = 0;  ///< of forward: scores, softmax, values
   double elementwise = 0;     ///< of forward: norms and activation functions
   double up_projections = 0;  ///< of forward: of latent attention
+  double projections = 0;     ///< of forward: of queries, keys and values, with the gather of their input
+  double output = 0;          ///< of forward: behind attention, with the reduction of its output
+  double gates = 0;           ///< of forward: first products of the MLP, with the gather of their input
   double exchange = 0;  ///< of forward, and of the input gradient again: with experts, hidden by nothing
   double forward_slower = 0;  ///< that products take longer beside transfers
   double input_slower = 0;
@@ -32,6 +35,9 @@ struct PassTimes {
     attention_core += other.attention_core;
     elementwise += other.elementwise;
     up_projections += other.up_projections;
+    projections += other.projections;
+    output += other.output;
+    gates += other.gates;
     exchange += other.exchange;
     forward_slower += other.forward_slower;
     input_slower += other.input_slower;
@@ -83,6 +89,7 @@ class LayerTimer {
   };
 
   [[nodiscard]] std::vector<Linear> attention_linears() const;
+  void add_attention_linears(PassTimes& times) const;
   void add_linear(const Linear& linear, DataType type, PassTimes& times) const;
   void add_quantisation(const Linear& linear, DataType type, PassTimes& times) const;
   void add_dense_mlp(double channels, PassTimes& times) const;

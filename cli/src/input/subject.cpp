@@ -10,6 +10,7 @@
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/recompute/adaptive_recompute.hpp"
 
@@ -139,7 +140,7 @@ Expected<void> check_recomputes(const Ir& ir, const StageRecompute& recompute) {
 Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
                                       const std::optional<CostSource>& source) {
   const bool adaptive = asked == "adaptive";
-  auto recompute = adaptive ? StageRecompute() : recompute_from_text(asked);
+  auto recompute = adaptive ? StageRecompute() : recompute_from_words(asked).map(&RecomputeWords::stages);
   if (recompute) {
     PPSIM_RETURN_IF_ERROR(check_recomputes(ir, *recompute));
   }

@@ -26,6 +26,7 @@ Expected<CostSource> workload(const CostOptions& options) {
                               .rank_order = options.rank_order,
                               .layout = options.layout,
                               .stack = options.stack,
+                              .checkpoints = checkpoint_policy_from_name(options.recompute),
                               .whole_step = !options.pipeline_only,
                               .calibration = options.calibration})
       .map([](Workload work) { return CostSource(std::move(work)); });
@@ -92,9 +93,10 @@ void add_cost_options(Command& command, CostOptions& options) {
 
 void add_recompute_option(Command& command, CostOptions& options) {
   command
-      .add_option("--recompute", options.recompute,
-                  "none, full, stages=0,2; with --model selective (within the backward: costs and sizes, no "
-                  "R) and adaptive (the cheapest that fits)")
+      .add_option(
+          "--recompute", options.recompute,
+          "none, full, stages=0,2; with --model selective (within the backward: costs and sizes, no "
+          "R), adaptive (the cheapest that fits), or a checkpoint policy of JAX or MaxText such as minimal")
       .group(kGroup);
 }
 

@@ -1,7 +1,9 @@
 #include "ppsim/planner/costs/workload_words.hpp"
 
 #include <optional>
+#include <vector>
 
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::planner {
@@ -57,6 +59,20 @@ Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes
 
 }  // namespace
 
+Expected<RecomputeWords> recompute_from_words(std::string_view text) {
+  if (text == "everything_saveable") return RecomputeWords{};
+  if (const auto policy = checkpoint_policy_from_name(text))
+    return RecomputeWords{Recompute::selective, policy};
+  auto stages = recompute_from_text(text);
+  if (stages) return RecomputeWords{*std::move(stages), std::nullopt};
+  std::vector<std::string_view> names;
+  for (const CheckpointPolicy& policy : checkpoint_policies()) names.push_back(policy.name);
+  Error error = stages.error();
+  error.message += suggestion(text, names);
+  error.place.expected += ", or with --model a checkpoint policy such as minimal";
+  return tl::unexpected(error);
+}
+
 Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
   if (!is_file_name(argument)) return stack_from_name(argument);
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
@@ -79,6 +95,7 @@ Expected<Workload> unspread_workload(const WorkloadWords& words) {
   if (!layout) return tl::unexpected(layout.error());
   if (!stack) return tl::unexpected(stack.error());
   result.stack = *std::move(stack);
+  if (words.checkpoints) result.stack.checkpoints = words.checkpoints;
   result.whole_step = words.whole_step;
   result.layout = *std::move(layout);
   result.model = *std::move(model);

@@ -85,8 +85,9 @@ Expected<PlannedPoint> planned_point(const StudyPoint& point) {
                       .stack = words.text("stack", "megatron-core"),
                       .calibration = words.text("calibration", "")};
   PPSIM_RETURN_IF_ERROR(read_spread(words, asked.parallelism));
-  PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_from_text(words.text("recompute", "none")));
-  asked.parallelism.recompute = recompute;
+  PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_from_words(words.text("recompute", "none")));
+  asked.parallelism.recompute = recompute.stages;
+  asked.checkpoints = recompute.checkpoints;
   PPSIM_ASSIGN_OR_RETURN(auto work, unspread_workload(asked));
   PPSIM_ASSIGN_OR_RETURN(const auto replicas, replicas_of(words, work.parallelism, work.cluster.gpu_count()));
   work.parallelism.data = replicas;

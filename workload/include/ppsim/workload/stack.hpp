@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "ppsim/core/ir/error.hpp"
+#include "ppsim/workload/checkpoint_policy.hpp"
 
 namespace ppsim::workload {
 
@@ -53,6 +55,7 @@ struct SoftwareStack {
   bool quantised_attention = false;   ///< below bf16, flash attention multiplies in FP8
   bool quantised_gates = false;       ///< below bf16, inputs of activation functions are kept as operands are
   SelectiveRecompute selective = SelectiveRecompute::elementwise;
+  std::optional<CheckpointPolicy> checkpoints = {};  ///< instead of `selective`
   QuantisedWeights weights = QuantisedWeights::cached;
   ContextExchange context = ContextExchange::ring;
   InputCopies inputs = InputCopies::pinned;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "ppsim/workload/analytic.hpp"
 
@@ -14,11 +16,21 @@ struct WorkloadWords {
   Parallelism parallelism;  ///< its data type and rank order aside
   std::string dtype = "bf16";
   std::string rank_order = "tp-cp-dp-pp";
-  std::string layout = "even";          ///< even, auto or Megatron's string
-  std::string stack = "megatron-core";  ///< NAME, or the path of a description
+  std::string layout = "even";                       ///< even, auto or Megatron's string
+  std::string stack = "megatron-core";               ///< NAME, or the path of a description
+  std::optional<CheckpointPolicy> checkpoints = {};  ///< of selective recompute; none: the stack's
   bool whole_step = true;
   std::string calibration = {};  ///< path of a file; empty: none
 };
+
+/// Recompute of stages, and where a checkpoint policy of JAX says it, that.
+struct RecomputeWords {
+  StageRecompute stages;
+  std::optional<CheckpointPolicy> checkpoints;
+};
+/// As recompute_from_text; or the name of a checkpoint policy, which every stage then follows.
+/// Errors: bad_argument naming what there is.
+[[nodiscard]] Expected<RecomputeWords> recompute_from_words(std::string_view text);
 
 /// A stack by name or file. Errors: as below.
 [[nodiscard]] Expected<SoftwareStack> stack_from_argument(const std::string& argument);
@@ -33,6 +45,8 @@ struct WorkloadWords {
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::recompute_from_words;
+using planner::RecomputeWords;
 using planner::unspread_workload;
 using planner::workload_from_words;
 using planner::WorkloadWords;
