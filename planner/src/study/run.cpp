@@ -7,33 +7,12 @@
 #include <utility>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/overflow.hpp"
-#include "ppsim/planner/study.hpp"
+#include "study/points.hpp"
 
 namespace ppsim::planner {
 namespace {
 
 constexpr std::chrono::milliseconds kWriteEvery{200};
-
-/// Points that have a schedule in common one after another: what they share is made once.
-std::vector<const StudyPoint*> missing_points(const Study& study, const StudyRun& run,
-                                              const std::map<std::string, StoredResult>& known) {
-  std::vector<const StudyPoint*> missing;
-  for (std::size_t i = 0; i < study.points.size(); ++i) {
-    if (static_cast<int>(i % static_cast<std::size_t>(run.shards)) != run.shard) continue;
-    if (!known.contains(study.points[i].key())) missing.push_back(&study.points[i]);
-  }
-  const auto schedule_of = [](const StudyPoint* point) {
-    std::vector<std::string> values;
-    for (const char* name : {"schedule", "pp", "chunks", "dp", "microbatch_size"}) {
-      const auto found = point->values.find(name);
-      values.push_back(found == point->values.end() ? "" : found->second);
-    }
-    return values;
-  };
-  std::ranges::stable_sort(missing, {}, schedule_of);
-  return missing;
-}
 
 /// The points of a run on their way: claimed in the store, evaluated by threads, stored.
 class PointQueue {
@@ -46,7 +25,7 @@ class PointQueue {
     PointEvaluator evaluate;
     while (const StudyPoint* point = take()) {
       if (run_.stopped && run_.stopped()) stops_ = true;
-      StoredResult result = stored_result(*point, evaluated(evaluate, *point));
+      StoredResult result = stored_result(*point, evaluated_point(evaluate, *point));
       const std::lock_guard lock(mutex_);
       results_.emplace(point->key(), std::move(result));
       changed_.notify_all();
@@ -77,14 +56,6 @@ class PointQueue {
   }
 
  private:
-  static PointResult evaluated(PointEvaluator& evaluate, const StudyPoint& point) {
-    try {
-      return evaluate(point);
-    } catch (const Overflow& sum) {  // must not leave its thread
-      return {.status = PointStatus::impossible, .reason = sum.what()};
-    }
-  }
-
   /// The next point; null at the end.
   const StudyPoint* take() {
     std::unique_lock lock(mutex_);
@@ -160,7 +131,8 @@ class PointQueue {
 Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run) {
   PPSIM_CHECK(run.jobs >= 1 && run.shard >= 0 && run.shard < run.shards, "see Requires");
   PPSIM_ASSIGN_OR_RETURN(const auto known, store.results());
-  PointQueue queue(missing_points(study, run, known), run, store);
+  const auto is_known = [&](const std::string& key) { return known.contains(key); };
+  PointQueue queue(missing_points(study, run, is_known), run, store);
   std::vector<std::jthread> threads;
   // Ends them before they are joined, whatever is thrown: the system may refuse a thread.
   struct AtEnd {

@@ -117,6 +117,20 @@ struct StudyRun {
 /// Requires: jobs >= 1, 0 <= shard < shards. Errors: io of the store, and where it was stopped.
 [[nodiscard]] Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run);
 
+/// A process among several that have no store in common, and how all tell all: in the order of their numbers,
+/// and all equally often.
+struct StudyGroup {
+  int process = 0;
+  int processes = 1;
+  std::function<Expected<std::vector<std::string>>(const std::string&)> exchange = {};
+};
+
+/// The same on processes of several machines: in rounds of a second each evaluates a share of what is left
+/// and tells the others; the first one stores it. Returns how many were evaluated here.
+/// Requires: as above, and a store in process 0 alone. Errors: io of the store and of the exchange.
+[[nodiscard]] Expected<std::size_t> run_study_in_rounds(const Study& study, StudyStore* store,
+                                                        const StudyRun& run, const StudyGroup& group);
+
 /// The columns of an export: names of values, then of results.
 [[nodiscard]] std::string study_csv(const Study& study, const std::map<std::string, StoredResult>& results);
 [[nodiscard]] std::string study_jsonl(const Study& study, const std::map<std::string, StoredResult>& results);
@@ -144,7 +158,9 @@ using planner::PointResult;
 using planner::PointStatus;
 using planner::read_study;
 using planner::run_study;
+using planner::run_study_in_rounds;
 using planner::Study;
+using planner::StudyGroup;
 using planner::StudyPoint;
 using planner::StudyRun;
 using planner::StudyStore;
