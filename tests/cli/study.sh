@@ -135,3 +135,27 @@ expect_err "no store of a study"
 # Several processes open a new store at once.
 for one in 1 2 3 4; do "$ppsim" study run fsdp.json --store several.sqlite >"run$one" 2>&1 & pids+=($!); done
 for pid in "${pids[@]}"; do wait "$pid" || fail "one of several processes: $(cat run*)"; done
+
+# --watch: a line for each change, and the best point is that of most tokens a second.
+expect_exit 0 study run study.json --store watched.sqlite --jobs 1 --watch --json
+expect_json 'd["best"]["point"]["tp"] in ("1", "2") and d["best"]["step_ns"] > 0'
+python3 -c 'import json
+watched = [line for line in open("stderr") if " points, " in line]
+assert watched and len(set(watched)) == len(watched), watched
+end = json.load(open("stdout"))
+assert watched[-1].startswith("%d of %d points, %d fit; best " % (end["points"], end["points"], end["fits"])), watched[-1]
+rates = [json.loads(line).get("tokens_per_second") or 0 for line in open("points.jsonl")]
+assert max(rates) == end["best"]["tokens_per_second"], (max(rates), end["best"])
+assert "global_batch_size" not in watched[-1] and "schedule " in watched[-1]' || fail "--watch"
+
+# From another process, while others write, until all is done.
+expect_exit 0 study run study.json --shard 0/3 --store followed.sqlite
+"$ppsim" study status study.json --store followed.sqlite --watch >follower 2>followed &
+follower=$!
+expect_exit 0 study run study.json --store followed.sqlite
+timeout 60 tail --pid=$follower -f /dev/null || fail "a watch does not end with its study"
+wait "$follower" || fail "study status --watch"
+[ "$(tail -n 1 followed | cut -d' ' -f1)" = "$(wc -l <points.jsonl)" ] || fail "a watch that did not see the end"
+grep -q "  best: " follower || fail "no best point in the end"
+expect_exit 2 study status study.json --store none.sqlite --watch
+expect_err "there is no such store"

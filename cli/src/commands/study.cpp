@@ -15,6 +15,7 @@
 #include "ppsim/planner/study.hpp"
 #include "processes/interruption.hpp"
 #include "processes/several_processes.hpp"
+#include "study_watch.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -24,6 +25,7 @@ struct Options {
   std::vector<std::string> merged;
   int jobs = 0;
   double tolerance = 0.01;
+  bool watch = false;
 
   [[nodiscard]] std::string store_file() const { return store.empty() ? file + ".sqlite" : store; }
 };
@@ -51,31 +53,8 @@ Expected<void> read_shard(const std::string& text, StudyRun& run) {
                     {.found = text, .expected = "i/n with i from 0 to n - 1, such as 0/4"});
 }
 
-struct Counts {
-  std::size_t fits = 0, does_not_fit = 0, impossible = 0, missing = 0;
-  std::map<std::string, std::size_t> reasons;  ///< why points are impossible
-};
-
-Counts counts_of(const Study& study, const std::map<std::string, planner::StoredResult>& results) {
-  Counts counts;
-  for (const StudyPoint& point : study.points) {
-    const auto found = results.find(point.key());
-    if (found == results.end()) {
-      ++counts.missing;
-    } else if (found->second.status == "fits") {
-      ++counts.fits;
-    } else if (found->second.status == "does_not_fit") {
-      ++counts.does_not_fit;
-    } else {
-      ++counts.impossible;
-      ++counts.reasons[found->second.reason];
-    }
-  }
-  return counts;
-}
-
 /// The reasons of most points first: a value that is wrong everywhere shows at once.
-std::vector<std::pair<std::string, std::size_t>> common_reasons(const Counts& counts) {
+std::vector<std::pair<std::string, std::size_t>> common_reasons(const StudyCounts& counts) {
   constexpr std::size_t kShown = 5;
   std::vector<std::pair<std::string, std::size_t>> reasons(counts.reasons.begin(), counts.reasons.end());
   std::ranges::stable_sort(reasons, std::greater<>(), &std::pair<std::string, std::size_t>::second);
@@ -83,12 +62,21 @@ std::vector<std::pair<std::string, std::size_t>> common_reasons(const Counts& co
   return reasons;
 }
 
+/// Null: nothing fits.
+Json best_json(const StudyCounts& counts) {
+  if (!counts.best) return {};
+  Json best = {{"step_ns", static_cast<Nanoseconds>(counts.best->step_ns)},
+               {"tokens_per_second", counts.best->tokens_per_second}};
+  for (const auto& [name, value] : counts.best->point->values) best["point"][name] = value;
+  return best;
+}
+
 /// `evaluated`: points that this process has done.
 int print_status(const Options& options, const Opened& open, std::optional<std::size_t> evaluated,
                  const Output& output) {
   const auto results = open.store.results();
   if (!results) return report(results.error(), output);
-  const Counts counts = counts_of(open.study, *results);
+  const StudyCounts counts = counts_of(open.study, *results);
   const std::size_t all = open.study.points.size();
   if (output.json) {
     Json object = {{"store", options.store_file()},
@@ -99,6 +87,7 @@ int print_status(const Options& options, const Opened& open, std::optional<std::
                    {"impossible", counts.impossible},
                    {"missing", counts.missing}};
     if (evaluated) object["evaluated"] = *evaluated;
+    object["best"] = best_json(counts);
     object["reasons"] = Json::array();
     for (const auto& [reason, count] : common_reasons(counts))
       object["reasons"].push_back({{"reason", reason}, {"points", count}});
@@ -107,6 +96,7 @@ int print_status(const Options& options, const Opened& open, std::optional<std::
     std::cout << options.store_file() << ": " << all - counts.missing << " of " << all << " points done; "
               << counts.fits << " fit, " << counts.does_not_fit << " do not, " << counts.impossible
               << " are impossible\n";
+    if (counts.best) std::cout << "  best: " << words_of(open.study, *counts.best) << '\n';
     for (const auto& [reason, count] : common_reasons(counts))
       std::cout << "  impossible, " << count << (count == 1 ? " point: " : " points: ") << reason << '\n';
   }
@@ -114,8 +104,8 @@ int print_status(const Options& options, const Opened& open, std::optional<std::
 }
 
 /// A line on a terminal, with the time left.
-std::function<void(std::size_t, std::size_t)> progress_line(const Output& output) {
-  if (output.json || output.silent || ::isatty(STDERR_FILENO) != 1) return {};
+std::function<void(std::size_t, std::size_t)> progress_line(const Options& options, const Output& output) {
+  if (options.watch || output.json || output.silent || ::isatty(STDERR_FILENO) != 1) return {};
   const auto start = std::chrono::steady_clock::now();
   return [start](std::size_t done, std::size_t all) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -130,26 +120,74 @@ std::function<void(std::size_t, std::size_t)> progress_line(const Output& output
   };
 }
 
-/// Several processes of mpirun or srun share the points through the store; the first one speaks.
-int run_points(const Options& options, bool must_exist, const Output& all) {
+/// Looks at the store while it is written, until it is joined.
+Expected<std::jthread> watching(const Options& options, const Study& study, const Output& output) {
+  if (!options.watch || output.silent) return std::jthread();
+  PPSIM_ASSIGN_OR_RETURN(auto watch, StudyWatch::open(study, options.store_file()));
+  return std::jthread([watch = std::move(watch)](const std::stop_token& stop) mutable {
+    static_cast<void>(watch.follow(stop));  // who writes says what is wrong with the store
+  });
+}
+
+Expected<void> merge_into(StudyStore& store, const Options& options) {
+  for (const std::string& other : options.merged) PPSIM_RETURN_IF_ERROR(store.merge(other));
+  tell_when_interrupted({.note = "what is done is in " + options.store_file() + "; ppsim study resume " +
+                                 options.file + " goes on"});
+  return {};
+}
+
+/// On several machines there is no store in common: the first process has it, and all tell each other.
+Expected<int> run_in_rounds(const Options& options, const StudyRun& run, const Output& output,
+                            Bootstrap& processes) {
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.file));
+  PPSIM_ASSIGN_OR_RETURN(auto study, read_study(text, options.file));
+  const StudyGroup group{processes.process(), processes.size(),
+                         [&](const std::string& bytes) { return processes.allgather(bytes); }};
+  if (group.process > 0)
+    return run_study_in_rounds(study, nullptr, run, group).map([](auto) { return kDone; });
+  PPSIM_ASSIGN_OR_RETURN(auto store, StudyStore::open(options.store_file(), options.action == "resume"));
+  PPSIM_RETURN_IF_ERROR(merge_into(store, options));
+  PPSIM_ASSIGN_OR_RETURN(auto watch, watching(options, study, output));
+  PPSIM_ASSIGN_OR_RETURN(const auto evaluated, run_study_in_rounds(study, &store, run, group));
+  watch = {};
+  return print_status(options, {std::move(study), std::move(store)}, evaluated, output);
+}
+
+/// Several processes of mpirun or srun on a machine share the points through the store; the first one speaks.
+int run_points(const Options& options, const Output& all) {
   Output output = all;
   output.silent = launched_rank() > 0;
   StudyRun run;
   if (auto good = read_shard(options.shard, run); !good) return report(good.error(), output);
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   run.jobs = options.jobs > 0 ? options.jobs : std::max(1, processors / launched_on_this_machine());
-  run.progress = progress_line(output);
-  auto open = opened(options, must_exist);
-  if (!open) return report(open.error(), output);
-  for (const std::string& other : options.merged) {
-    if (auto good = open->store.merge(other); !good) return report(good.error(), output);
+  run.progress = progress_line(options, output);
+  if (launched_on_several_machines() && run.shards == 1) {
+    return on_launched_processes(all, [&](const Output& own, Bootstrap* processes) {
+      return run_in_rounds(options, run, own, *processes);
+    });
   }
-  tell_when_interrupted({.note = "what is done is in " + options.store_file() + "; ppsim study resume " +
-                                 options.file + " goes on"});
+  auto open = opened(options, options.action == "resume");
+  if (!open) return report(open.error(), output);
+  if (auto good = merge_into(open->store, options); !good) return report(good.error(), output);
+  auto watch = watching(options, open->study, output);
+  if (!watch) return report(watch.error(), output);
   const auto added = run_study(open->study, open->store, run);
+  *watch = {};
   if (!added) return report(added.error(), output);
   if (output.silent) return kDone;
   return print_status(options, *open, *added, output);
+}
+
+int watch_points(const Options& options, const Output& output) {
+  const auto open = opened(options, true);
+  if (!open) return report(open.error(), output);
+  if (options.watch) {
+    auto watch = StudyWatch::open(open->study, options.store_file());
+    if (!watch) return report(watch.error(), output);
+    if (auto seen = watch->follow({}); !seen) return report(seen.error(), output);
+  }
+  return print_status(options, *open, {}, output);
 }
 
 int export_points(const Options& options, const Output& output) {
@@ -213,12 +251,10 @@ int diff_points(const Options& options, const Output& output) {
 }
 
 int run(const Options& options, const Output& output) {
-  if (options.action == "run" || options.action == "resume")
-    return run_points(options, options.action == "resume", output);
+  if (options.action == "run" || options.action == "resume") return run_points(options, output);
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);
-  const auto open = opened(options, true);
-  return open ? print_status(options, *open, {}, output) : report(open.error(), output);
+  return watch_points(options, output);
 }
 
 }  // namespace
@@ -238,6 +274,8 @@ void add_study(Command& program) {
   command.add_option("--store", options->store, "results (SQLite); default: FILE.sqlite");
   command.add_option("--jobs", options->jobs, "run: threads; default: as many as there are processors")
       .check(count());
+  command.add_flag("--watch", options->watch,
+                   "run, status: how far it is and the best so far, on stderr, as points come in");
   command.add_option("--shard", options->shard, "run: i/n, every n-th point from the i-th on, from 0")
       .show_default();
   command.add_option("--merge", options->merged, "run: another store, whose results are added first")

@@ -101,6 +101,13 @@ int launched_on_this_machine() {
       1, number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}).value_or(1));
 }
 
+bool launched_on_several_machines() {
+  if (number_in({"SLURM_STEP_NUM_NODES"}).value_or(1) > 1) return true;
+  const auto all = number_in({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE"});
+  const auto here = number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"});
+  return all && here && *all > *here;
+}
+
 Expected<void> check_alone(const std::string& instead) {
   for (const SizeVariable& size : kSizes) {
     const char* count = variable(size.name);

@@ -15,6 +15,9 @@ using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
 /// How many of them run on this machine; 1 where the launcher does not say.
 [[nodiscard]] int launched_on_this_machine();
 
+/// Whether the launcher has started processes on other machines too; false where it does not say.
+[[nodiscard]] bool launched_on_several_machines();
+
 /// For what runs in one process: whether a launcher has started several, each of which would do all of it.
 /// Errors: bad_argument; `instead` says how it is meant.
 [[nodiscard]] Expected<void> check_alone(const std::string& instead);
