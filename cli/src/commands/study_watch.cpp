@@ -21,7 +21,7 @@ constexpr int kShareOfLooking = 10;  // reading a large store takes its time: a 
 bool on_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 
 /// A line that is longer would not be overwritten.
-std::size_t terminal_columns() {
+std::size_t columns_of_stderr() {
   constexpr std::size_t kUsual = 80;
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
@@ -109,7 +109,7 @@ void StudyWatch::show(const StudyCounts& counts, double seconds) {
     line = std::to_string(static_cast<long long>(each * static_cast<double>(counts.missing)) + 1) +
            " s left: " + line;
   }
-  std::cerr << "\r\033[K" << line.substr(0, terminal_columns() - 1) << std::flush;
+  std::cerr << "\r\033[K" << line.substr(0, columns_of_stderr() - 1) << std::flush;
 }
 
 Expected<void> StudyWatch::follow(const std::stop_token& stop) {
