@@ -39,13 +39,13 @@ inline void leave_out(CudnnTable& table) {
 
 inline void leave_out(cuda::KernelTable& table) {
   auto& [norm_forward, apply_gain, norm_backward, softmax, softmax_backward, store_sums, gate, gate_backward,
-         draw_tokens, embed, embed_backward, loss, open_loss, close_loss, target_weights, merge_loss,
-         sum_parts, accumulate, squared_norm, add_norm, descend, draw_weights, start_state, ring_product,
-         find_scale, quantize] = table;
+         draw_tokens, write_number, embed, embed_backward, loss, open_loss, close_loss, target_weights,
+         merge_loss, sum_parts, accumulate, squared_norm, add_norm, descend, draw_weights, start_state,
+         ring_product, find_scale, quantize] = table;
   const auto all = [](auto&... calls) { (leave_out(calls), ...); };
   all(norm_forward, apply_gain, norm_backward, softmax, softmax_backward);
-  all(store_sums, gate, gate_backward, draw_tokens, embed, embed_backward, loss, accumulate, squared_norm,
-      add_norm, descend, draw_weights, start_state);
+  all(store_sums, gate, gate_backward, draw_tokens, write_number, embed, embed_backward, loss, accumulate,
+      squared_norm, add_norm, descend, draw_weights, start_state);
   all(open_loss, close_loss, target_weights, merge_loss, sum_parts);
   all(ring_product, find_scale, quantize);
 }

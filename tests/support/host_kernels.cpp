@@ -35,6 +35,7 @@ cuda::KernelTable host_kernels(const HostQueue& queue) {
   give_to(queue, table.gate);
   give_to(queue, table.gate_backward);
   give_to(queue, table.draw_tokens);
+  give_to(queue, table.write_number);
   give_to(queue, table.embed);
   give_to(queue, table.embed_backward);
   give_to(queue, table.loss);

@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
@@ -67,6 +68,14 @@ class TransformerRun {
   std::span<std::byte> tensor(TensorKind kind, int subject, int mb = -1, int slice = -1) {
     AlignedBytes& bytes = tensors_[{kind, subject, mb, slice}];
     const Bytes size = sizes_({kind, subject, -1, slice});
+    if (bytes.span().empty() && size > 0) bytes = AlignedBytes(size, shift_);
+    return bytes.span();
+  }
+
+  /// What a side edge brings.
+  std::span<std::byte> side(StageEdge edge, int mb) {
+    AlignedBytes& bytes = sides_[{edge, mb}];
+    const Bytes size = sizes_({TensorKind::boundary_output, edge.from.value(), edge.to.value()});
     if (bytes.span().empty() && size > 0) bytes = AlignedBytes(size, shift_);
     return bytes.span();
   }
@@ -209,6 +218,12 @@ class TransformerRun {
       buffers.further_x.push_back(tensor(TensorKind::boundary_output, producer.value(), mb, slice));
       buffers.further_dx.push_back(dx);
     }
+    for (const StageId producer : pipeline_.side_producers(action.stage(), action.mb()))
+      buffers.side_inputs.push_back(side({producer, action.stage()}, mb));
+    if (action.kind == OpKind::forward) {
+      for (const StageId consumer : pipeline_.side_consumers(action.stage(), action.mb()))
+        buffers.side_outputs.push_back(side({action.stage(), consumer}, mb));
+    }
     if (action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight) {
       buffers.inner_gradients = tensor(TensorKind::inner_gradients, stage, mb, slice);
     }
@@ -228,6 +243,7 @@ class TransformerRun {
   std::unique_ptr<CpuStageModel> model_;
   SizeTable sizes_;
   std::map<std::tuple<TensorKind, int, int, int>, AlignedBytes> tensors_;
+  std::map<std::pair<StageEdge, int>, AlignedBytes> sides_;
   std::int64_t step_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cpu_pass.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"
 #include "transformer/model/transformer_check.hpp"
@@ -119,6 +120,7 @@ class TransformerModel : public CpuStageModel {
       set_stage_sizes<T, StageForWeight<T, Loss>, T>(
           table, slices, sized_stage(pipeline, role(pipeline, StageId(s)), StageId(s)), set_workspace_sizes);
     if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
+    set_side_sizes(table, pipeline);
     return table;
   }
 
@@ -147,8 +149,11 @@ class TransformerModel : public CpuStageModel {
 
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
+    for (const std::span<std::byte> number : buffers.side_outputs) write_number(action.mb(), number);
+    const MicrobatchId mb =
+        buffers.side_inputs.empty() ? action.mb() : read_number(pipeline, buffers.side_inputs.front());
     compute_stage<Policy>({role_of(pipeline, config_.layers, action), slices, buffers}, config_,
-                          first_sequence_of(pipeline, action.mb(), buffers), action.kind);
+                          first_sequence_of(pipeline, mb, buffers), action.kind);
   }
 
   Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
@@ -251,6 +256,21 @@ class TransformerModel : public CpuStageModel {
   static std::span<const T> weights_part(std::span<const std::byte> gradients) {
     PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
     return {reinterpret_cast<const T*>(gradients.data()), (gradients.size() - kLossBytes) / sizeof(T)};
+  }
+
+  static void write_number(MicrobatchId mb, std::span<std::byte> side_output) {
+    const std::int64_t number = mb.value();
+    std::memcpy(side_output.data(), &number, sizeof number);
+  }
+  /// A last stage draws its targets for the microbatch that it is told.
+  static MicrobatchId read_number(const Pipeline& pipeline, std::span<const std::byte> side_input) {
+    std::int64_t number = 0;
+    std::memcpy(&number, side_input.data(), sizeof number);
+    if (number >= 0 && number < pipeline.microbatches())
+      return MicrobatchId(static_cast<std::int32_t>(number));
+    throw BackendError(ErrorCode::ill_formed, "a side edge brings microbatch " + std::to_string(number) +
+                                                  ", expected one of " +
+                                                  std::to_string(pipeline.microbatches()));
   }
 
   std::int64_t first_sequence_of(const Pipeline& pipeline, MicrobatchId mb,

@@ -128,6 +128,10 @@ class TransformerStages final : public GpuStages {
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
+    for (const std::span<std::byte> side : buffers.side_outputs) {
+      const WriteNumber call{action.microbatch, reinterpret_cast<std::int64_t*>(side.data())};
+      check_launch(cuda_, kernels_.write_number(stream, call), "writing the number of a microbatch");
+    }
     compute_stage({transformer::role_of(pipeline_, config_.layers, action), slices_, buffers},
                   StageKernels<T>({kernels_, *products_, cuda_, flash_.get()}, stream),
                   {config_.seed, draw_of(action.mb(), buffers), workspace_}, action.kind);
@@ -207,11 +211,12 @@ class TransformerStages final : public GpuStages {
       PPSIM_CHECK(distance(p) == stride, "parts of a collective lie at different distances");
     return stride;
   }
-  /// Draws the tokens that a slice has in the step.
+  /// Draws the tokens that a slice has in the step, for the microbatch that a side edge tells, if one does.
   DrawTokens draw_of(MicrobatchId mb, const ActionBuffers& buffers) const {
     const Dimensions& slice = slices_[static_cast<std::size_t>(buffers.slice)];
     return {.seed = config_.seed,
             .step = buffers.step,
+            .microbatch = told(buffers),
             .per_step = transformer::first_sequence(pipeline_, d_, MicrobatchId(0), 1),
             .first = transformer::first_sequence(pipeline_, d_, mb, 0),
             .sequences = d_.sequences,
@@ -220,6 +225,10 @@ class TransformerStages final : public GpuStages {
             .vocab = config_.vocab,
             .next = false,
             .tokens = nullptr};
+  }
+  static const std::int64_t* told(const ActionBuffers& buffers) {
+    if (buffers.side_inputs.empty()) return nullptr;
+    return reinterpret_cast<const std::int64_t*>(buffers.side_inputs.front().data());
   }
   static std::int64_t numbers(std::span<const std::byte> parameters) {
     return static_cast<std::int64_t>(parameters.size() / sizeof(T));
@@ -266,9 +275,9 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",
                         {.found = attention(pipeline).text, .expected = "cuDNN, or attention by GEMMs"});
     }
-    if (!pipeline.spec().side_edges.empty()) {
-      return make_error(ErrorCode::bad_argument, "on a GPU the transformer has no outputs without gradient",
-                        {.found = "a side edge", .expected = "a pipeline without them, or a CPU"});
+    if (!pipeline.spec().side_edges.empty() && batch_microbatches(pipeline) < pipeline.microbatches()) {
+      return make_error(ErrorCode::bad_argument, "on a GPU side edges number no microbatches among padding",
+                        {.found = "a side edge and padding", .expected = "one of them, or a CPU"});
     }
     if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
     if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;

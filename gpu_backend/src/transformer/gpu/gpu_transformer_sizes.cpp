@@ -38,6 +38,7 @@ class GpuTransformerSizes {
           [&](const SizedSlice& own) { set_workspaces(own); });
     }
     if (slices_.size() > 1) transformer::set_edge_sizes<T>(table_, slices_, pipeline_);
+    transformer::set_side_sizes(table_, pipeline_);
     return table_;
   }
 

@@ -12,7 +12,8 @@ __global__ void draw_tokens_kernel(DrawTokens call) {
   const std::int64_t s = global_index();
   if (s >= call.sequences) return;
   const std::int64_t before = call.step == nullptr ? 0 : *call.step * call.per_step;
-  const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(before + call.first + s);
+  const std::int64_t first = call.microbatch == nullptr ? call.first : *call.microbatch * call.sequences;
+  const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(before + first + s);
   const auto vocab = static_cast<std::uint64_t>(call.vocab);
   std::uint64_t token = 0;
   const std::int64_t unwritten = call.before + (call.next ? 1 : 0);
@@ -24,6 +25,8 @@ __global__ void draw_tokens_kernel(DrawTokens call) {
     if (at >= 0) call.tokens[s * call.length + at] = static_cast<std::int32_t>(token);
   }
 }
+
+__global__ void write_number_kernel(WriteNumber call) { *call.to = call.number; }
 
 template <class T, bool wide>
 __global__ void embed_kernel(Embed call) {
@@ -211,6 +214,11 @@ __global__ void row_loss_kernel(Loss call) {
 
 int draw_tokens(void* stream, const DrawTokens& call) {
   launch(draw_tokens_kernel, {blocks_for(call.sequences), kThreads, stream}, call);
+  return launched();
+}
+
+int write_number(void* stream, const WriteNumber& call) {
+  launch(write_number_kernel, {1, 1, stream}, call);
   return launched();
 }
 

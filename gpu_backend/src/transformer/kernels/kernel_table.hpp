@@ -84,11 +84,17 @@ struct GateBackward {
 struct DrawTokens {
   std::uint64_t seed;
   const std::int64_t* step;  ///< null: 0
+  const std::int64_t*
+      microbatch;  ///< where the number of the microbatch is, in place of `first`; null: nowhere
   std::int64_t per_step;
   std::int64_t first, sequences, before, length;
   std::int32_t vocab;
   bool next;
   std::int32_t* tokens;
+};
+struct WriteNumber {
+  std::int64_t number;
+  std::int64_t* to;
 };
 /// Row r is at position r modulo `length`. The table has a row for each of `vocab` tokens from `first` on;
 /// other tokens have zeros.
@@ -258,6 +264,7 @@ struct KernelTable {
   std::function<int(void* stream, Stored stored, const Gate& call)> gate;
   std::function<int(void* stream, Stored stored, const GateBackward& call)> gate_backward;
   std::function<int(void* stream, const DrawTokens& call)> draw_tokens;
+  std::function<int(void* stream, const WriteNumber& call)> write_number;
   std::function<int(void* stream, Stored stored, const Embed& call)> embed;
   std::function<int(void* stream, Stored stored, const EmbedBackward& call)> embed_backward;
   std::function<int(void* stream, Stored stored, const Loss& call)> loss;

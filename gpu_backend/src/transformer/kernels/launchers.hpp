@@ -20,6 +20,7 @@ int find_scale(void* stream, const FindScale& call);
 int quantize(void* stream, const Quantize& call);
 
 int draw_tokens(void* stream, const DrawTokens& call);
+int write_number(void* stream, const WriteNumber& call);
 int embed(void* stream, Stored stored, const Embed& call);
 int embed_backward(void* stream, Stored stored, const EmbedBackward& call);
 int loss(void* stream, Stored stored, const Loss& call);
