@@ -142,7 +142,8 @@ struct Subject {
 /// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of
 /// the schedule with others.
 [[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
-/// Adds the actions that --with asks for: load, unshard, reduce-grad, opt, clip.
+/// Adds the actions that --with asks for: load, unshard, reduce-grad, reduce-grad-each-microbatch, opt,
+/// clip.
 /// Errors: bad_argument for anything else, for one that is named twice, and for what only a backward has.
 [[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, const Ir& ir);
 /// Errors: bad_argument where the input is a Program, to which `option` comes too late.

@@ -11,7 +11,10 @@ from ppsim.errors import Error
 from ppsim.targets import lower_for
 
 #: The action that each adds.
-_EXTRAS = {"load": "LOAD", "unshard": "UNSHARD", "reduce-grad": "REDUCE_GRAD", "opt": "OPT", "clip": "COLL"}
+_EXTRAS = {
+    "load": "LOAD", "unshard": "UNSHARD", "reduce-grad": "REDUCE_GRAD", "reduce-grad-each-microbatch": "REDUCE_GRAD",
+    "opt": "OPT", "clip": "COLL",
+}
 
 
 @checked
@@ -26,6 +29,7 @@ def lower(
     receive_buffers: int | None = None,
     send_done_delay: int | str | None = None,
     with_: str | Iterable[str] = (),
+    tied: bool = False,
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
     target: str | None = None,
@@ -37,7 +41,9 @@ def lower(
     communicators: per-rank, per-pair, per-edge (the default without target), per-stage-edge
     grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
     send_done_delay: how many later sends of its channel keep what is sent, or "end" of the step; by default 0
-    with_: load, unshard, reduce-grad, opt, clip
+    with_: load, unshard, reduce-grad, opt, clip; reduce-grad-each-microbatch: gradients of tied weights are summed
+    across ranks for every microbatch, and not once
+    tied: the first and the last stages share a parameter block, such as the weights of tokens
     target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: with what that release needs, proved for it; under
     just-in-time and early:N a transfer then moves as a whole; with_ may name what the release needs, which is added
     anyway
@@ -46,6 +52,8 @@ def lower(
     wanted = {with_} if isinstance(with_, str) else set(with_)
     if unknown := wanted.difference(_EXTRAS):
         raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
+    if tied:
+        schedule = _core.with_tied_ends(schedule)
     if target is not None:
         plain = grouping == recompute == offload == "none" and send_done_delay is None
         if not plain or receive_buffers:
@@ -59,7 +67,8 @@ def lower(
     words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
     words.send_done_delay = str(send_done_delay or 0)
     words.load, words.unshard = "load" in wanted, "unshard" in wanted
-    words.reduce_grad = "reduce-grad" in wanted
+    words.reduce_each_microbatch = "reduce-grad-each-microbatch" in wanted
+    words.reduce_grad = "reduce-grad" in wanted or words.reduce_each_microbatch
     words.optimizer, words.clip = "opt" in wanted, "clip" in wanted
     words.costs = sources_of(costs_of(costs, unit))
     return _core.lower(schedule, words)

@@ -90,6 +90,15 @@ class Execution {
     for (const ParameterBlock& block : pipeline().spec().blocks) result.push_back(numbers(block.stages));
     return result;
   }
+  /// Blocks whose REDUCE_GRAD has the number of a microbatch.
+  [[nodiscard]] Ids reduced_each_microbatch() const {
+    Ids result;
+    const auto& blocks = pipeline().spec().blocks.items();
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (blocks[b].reduced_each_microbatch) result.push_back(static_cast<int>(b));
+    }
+    return result;
+  }
   [[nodiscard]] std::vector<std::string> collectives() const {
     std::vector<std::string> result;
     for (const Collective& collective : pipeline().spec().collectives) result.push_back(collective.name);
@@ -217,6 +226,8 @@ void bind_execution(nb::module_& module) {
                    "Rank at the other end of each action; -1: none.")
       .def_prop_ro("members", &Execution::members, "Ranks of each communicator.")
       .def_prop_ro("blocks", &Execution::blocks, "Stages that own each parameter block.")
+      .def_prop_ro("reduced_each_microbatch", &Execution::reduced_each_microbatch,
+                   "Blocks with a REDUCE_GRAD for every microbatch, whose number it has.")
       .def_prop_ro("collectives", &Execution::collectives, "Their names.")
       .def_prop_ro("updates", &Execution::updates, "The update that each microbatch feeds.")
       .def_prop_ro("asynchronous", &Execution::asynchronous, "Whether a step makes versions of weights.")

@@ -16,6 +16,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
@@ -104,6 +105,7 @@ struct LoweringWords {
   std::string order, communicators, grouping, recompute, offload, send_done_delay = "0";
   std::optional<int> receive_buffers;
   bool load = false, unshard = false, reduce_grad = false, optimizer = false, clip = false;
+  bool reduce_each_microbatch = false;
   Sources costs;
 };
 
@@ -119,6 +121,7 @@ LoweringOptions options_of(const LoweringWords& words) {
   options.load = words.load;
   options.unshard = words.unshard;
   options.reduce_grad = words.reduce_grad;
+  options.reduce_each_microbatch = words.reduce_each_microbatch;
   options.optimizer = words.optimizer;
   options.clip = words.clip;
   return options;
@@ -144,10 +147,14 @@ void bind_lowering(nb::module_& module) {
       .def_rw("load", &LoweringWords::load)
       .def_rw("unshard", &LoweringWords::unshard)
       .def_rw("reduce_grad", &LoweringWords::reduce_grad)
+      .def_rw("reduce_each_microbatch", &LoweringWords::reduce_each_microbatch)
       .def_rw("optimizer", &LoweringWords::optimizer)
       .def_rw("clip", &LoweringWords::clip)
       .def_rw("costs", &LoweringWords::costs);
   module.def("lower", &lower_schedule, "schedule"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "with_tied_ends", [](const Schedule& schedule) { return value_of(with_tied_ends(schedule)); },
+      "schedule"_a);
 }
 
 std::vector<std::pair<int, int>> side_edges_of(const Pipeline& pipeline) {

@@ -49,7 +49,7 @@ std::vector<Id> ids_of(const std::vector<int>& values) {
 struct Shape {
   int ranks = 1, stages = 1, microbatches = 1, slices = 1;
   std::vector<int> placement;
-  std::vector<std::pair<int, int>> edges;
+  std::vector<std::pair<int, int>> edges, side_edges;
   std::vector<std::vector<int>> routes;
   std::vector<int> route;
   std::vector<std::vector<int>> blocks;
@@ -62,6 +62,7 @@ Pipeline pipeline_of_shape(const Shape& shape) {
                     .slices = shape.slices};
   spec.placement = IdVector<StageId, RankId>(ids_of<RankId>(shape.placement));
   for (const auto& [from, to] : shape.edges) spec.edges.push_back({StageId(from), StageId(to)});
+  for (const auto& [from, to] : shape.side_edges) spec.side_edges.push_back({StageId(from), StageId(to)});
   for (const auto& route : shape.routes) spec.routes.push_back(ids_of<StageId>(route));
   spec.route = IdVector<MicrobatchId, RouteId>(ids_of<RouteId>(shape.route));
   for (const auto& block : shape.blocks) spec.blocks.push_back({ids_of<StageId>(block)});
@@ -117,6 +118,7 @@ void bind_schedules(nb::module_& module) {
       .def_rw("slices", &Shape::slices)
       .def_rw("placement", &Shape::placement)
       .def_rw("edges", &Shape::edges)
+      .def_rw("side_edges", &Shape::side_edges)
       .def_rw("routes", &Shape::routes)
       .def_rw("route", &Shape::route)
       .def_rw("blocks", &Shape::blocks);

@@ -12,6 +12,24 @@ done
 expect_exit 0 run 1f1b "${exact[@]}" --transformer tied=true,layers=2 --replicas 2
 expect_json 'd["gradients_equal"]'
 
+# A sum for every microbatch: the same gradients, four sums in place of one, each of which takes its time.
+expect_exit 0 run 1f1b "${exact[@]}" --transformer tied=true --with reduce-grad,opt --transport inproc
+cp stdout once
+expect_exit 0 run 1f1b "${exact[@]}" --transformer tied=true --with reduce-grad-each-microbatch,opt
+expect_json 'd["gradients_equal"] and d["verified"]'
+expect_json 'd["gradients_hash"] == json.load(open("once"))["gradients_hash"]'
+for way in reduce-grad reduce-grad-each-microbatch; do
+  expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --tied --with $way -o $way.json
+done
+[[ $(grep -o 2REDUCE_GRAD reduce-grad.json | wc -l) == 2 ]] || fail "one sum on each rank"
+[[ $(grep -o 2REDUCE_GRAD[0-3] reduce-grad-each-microbatch.json | wc -l) == 8 ]] || fail "four sums on each rank"
+expect_exit 0 verify reduce-grad-each-microbatch.json --certificate proof.json
+expect_exit 0 check-certificate reduce-grad-each-microbatch.json proof.json
+expect_error 4 "" "" check-certificate reduce-grad.json proof.json
+expect_error 2 "for every microbatch" "several ranks share" lower 1f1b --ranks 2 --microbatches 4 \
+  --with reduce-grad-each-microbatch -o -
+expect_error 2 "on route 0 rank" "" lower chimera --ranks 2 --microbatches 4 --tied --with reduce-grad-each-microbatch -o -
+
 # The same Program by hand; a file that has no such block, and schedules that cannot, are named.
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --tied --with reduce-grad,opt -o tied.json
 expect_exit 0 verify tied.json

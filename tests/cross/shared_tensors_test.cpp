@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
@@ -91,6 +92,45 @@ TEST(SharedTensors, TiedWeightsHaveTheGradientsOfTheUnpipelinedModel) {
   expect_reference(schedules, training());
 }
 
+/// Whether the shared weights have copies on several ranks, all of which each microbatch visits: those of two
+/// directions it does not, and of a V there is one.
+bool sums_each_microbatch(const Pipeline& pipeline) {
+  std::set<RankId> ranks;
+  for (const StageId stage : pipeline.spec().blocks.items().back().stages) ranks.insert(pipeline.rank_of(stage));
+  std::set<RouteId> routes;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    if (!is_padding(pipeline, MicrobatchId(m))) routes.insert(pipeline.route_of(MicrobatchId(m)));
+  }
+  return ranks.size() > 1 && routes.size() == 1;
+}
+
+TEST(SharedTensors, SumsOfEveryMicrobatchHaveTheGradientsOfTheUnpipelinedModelToo) {
+  LoweringOptions options = training();
+  options.reduce_each_microbatch = true;
+  Schedules schedules;
+  for (const auto& [name, schedule] : tied_schedules(*test::exact_transformer(4))) {
+    const bool summed = lower(schedule, options).has_value();
+    EXPECT_EQ(summed, sums_each_microbatch(schedule.pipeline())) << name;
+    if (summed) schedules.emplace_back(name, schedule);
+  }
+  EXPECT_GE(names_of(schedules).size(), 12U);
+  expect_reference(schedules, options);
+}
+
+/// What is summed again in the other order would show here: the sums of every microbatch and the one behind
+/// all of them are of the same numbers.
+TEST(SharedTensors, BothWaysToSumGiveTheSameGradients) {
+  const auto model = test::exact_transformer(4);
+  const Schedule schedule = with_tied_ends(generate("1f1b", {.ranks = 3, .microbatches = 5}).value()).value();
+  const auto gradients = [&](bool each) {
+    LoweringOptions options;
+    options.reduce_grad = true;
+    options.reduce_each_microbatch = each;
+    return test::compared_run(lower(schedule, options).value(), *model, kSteps).run.gradients;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
 TEST(SharedTensors, TiedWeightsOfReplicasToo) {
   Schedules schedules;
   for (const char* name : {"1f1b", "zb-v", "chimera"}) {
@@ -121,11 +161,15 @@ class SharedTensorsOnFake : public testing::TestWithParam<Mode> {};
 TEST_P(SharedTensorsOnFake, HaveTheGradientsAndLossesOfTheCpu) {
   const TransformerConfig config = test::small_transformer(4, Arithmetic::integer_exact);
   const auto model = make_transformer(config).value();
-  Schedules schedules = graph_schedules({"skip", "encoder-decoder"});
-  for (const char* name : {"1f1b", "zb-v", "interleaved-1f1b", "dualpipe"}) {
+  Schedules schedules;
+  if (!GetParam().lowering.reduce_each_microbatch)
+    schedules = graph_schedules({"skip", "encoder-decoder", "index"});
+  for (const char* name : {"1f1b", "zb-v", "interleaved-1f1b", "zb-h1", "dualpipe"}) {
     const auto one = generate(name, {.ranks = 2, .microbatches = 4, .chunks = 2});
     const auto plain = one ? one : generate(name, {.ranks = 2, .microbatches = 4});
-    schedules.emplace_back(name, with_tied_ends(*plain).value());
+    const Schedule tied = with_tied_ends(*plain).value();
+    if (!GetParam().lowering.reduce_each_microbatch || sums_each_microbatch(tied.pipeline()))
+      schedules.emplace_back(name, tied);
   }
   for (const auto& [name, schedule] : schedules) {
     const Program program = lower(schedule, GetParam().lowering).value();
@@ -144,12 +188,22 @@ TEST_P(SharedTensorsOnFake, HaveTheGradientsAndLossesOfTheCpu) {
   }
 }
 
+LoweringOptions each_microbatch() {
+  LoweringOptions options = training();
+  options.reduce_each_microbatch = true;
+  return options;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Modes, SharedTensorsOnFake,
     testing::Values(Mode{"streamed", {.host_threads = false}, training()},
                     Mode{"copy_engines_in_graphs",
                          {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
-                         training()}),
+                         training()},
+                    Mode{"each_microbatch", {.host_threads = false}, each_microbatch()},
+                    Mode{"each_microbatch_in_graphs",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
+                         each_microbatch()}),
     [](const auto& one) { return one.param.name; });
 
 /// Untied, the head starts with other weights, so that the runs differ.

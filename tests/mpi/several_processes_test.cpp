@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
@@ -101,6 +102,36 @@ TEST(SeveralProcesses, ReduceClipAndUpdateAsOne) {
       world->size() % 2 == 0 ? 1 : 2;  // schedules of two directions have an even number of ranks
   const auto found = test::for_each_registered(*model, shapes_of({even}), lowering, check);
   EXPECT_EQ(test::surprises(found, test::not_updated()), "");
+}
+
+TEST(SeveralProcesses, SumTiedWeightsOfEveryMicrobatch) {
+  const auto model = test::exact_transformer(3);
+  LoweringOptions lowering;
+  lowering.reduce_grad = lowering.reduce_each_microbatch = lowering.optimizer = true;
+  for (const char* name : {"1f1b", "zb-h1"}) {
+    const Schedule plain = generate(name, {.ranks = 2 * world->size(), .microbatches = 5}).value();
+    const Program program = lower(with_tied_ends(plain).value(), lowering).value();
+    VerifiedRunOptions options = on_all_processes(2);
+    options.run.steps = 2;
+    const auto result = verify_then_run(program, *model, options);
+    ASSERT_TRUE(result.has_value()) << name << ": " << to_string(result.error());
+    if (leads()) {
+      EXPECT_EQ(result->max_abs_difference, 0.0) << name;
+    }
+  }
+}
+
+TEST(SeveralProcesses, SendWhatHasNoGradient) {
+  const auto model = test::exact_transformer(3);
+  ScheduleParameters parameters{.ranks = 2 * world->size(), .microbatches = 5};
+  if (parameters.ranks < 3) parameters.ranks = 4;
+  parameters.settings = {{"graph", "index"}};
+  const Program program = lower(generate("1f1b", parameters).value(), {}).value();
+  const auto result = verify_then_run(program, *model, on_all_processes(2));
+  ASSERT_TRUE(result.has_value()) << to_string(result.error());
+  if (leads()) {
+    EXPECT_EQ(result->max_abs_difference, 0.0);
+  }
 }
 
 /// Receives directly before their consumers, all of a rank in one order.

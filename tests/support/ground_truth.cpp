@@ -126,9 +126,15 @@ class BlockVersions {
     const auto& stages = pipeline_.spec().blocks[block_].stages;
     const bool shared =
         std::ranges::any_of(stages, [&](StageId stage) { return pipeline_.rank_of(stage) != rank; });
-    return !shared || std::ranges::any_of(list_, [&](const Action& a) {
-      return a.kind == OpKind::reduce_grad && a.block() == block_ && a.update() == update;
-    });
+    if (!shared) return true;
+    const auto has_sum = [&](int number) {
+      return std::ranges::any_of(list_, [&](const Action& a) {
+        return a.kind == OpKind::reduce_grad && a.block() == block_ && a.microbatch == number;
+      });
+    };
+    if (!pipeline_.spec().blocks[block_].reduced_each_microbatch) return has_sum(update);
+    return std::ranges::all_of(pipeline_.microbatches_of_update(update),
+                               [&](MicrobatchId mb) { return has_sum(mb.value()); });
   }
 
   /// Versions that somebody is still to read and the newest, after each update: no more than lie between what

@@ -177,7 +177,8 @@ void add_lower(Command& program) {
       .show_default()
       .check(one_of({"none", "paired", "as-written"}));
   command.add_option("--with", options->extras,
-                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
+                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds; with "
+                     "reduce-grad-each-microbatch gradients of tied weights are summed for every microbatch");
   command.add_flag("--dump-passes", options->dump_passes, "print the rows after each pass of the lowering");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

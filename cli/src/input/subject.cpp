@@ -242,6 +242,7 @@ bool* extra_named(LoweringOptions& lowering, std::string_view item) {
   if (item == "load") return &lowering.load;
   if (item == "unshard") return &lowering.unshard;
   if (item == "reduce-grad") return &lowering.reduce_grad;
+  if (item == "reduce-grad-each-microbatch") return &lowering.reduce_each_microbatch;
   if (item == "opt") return &lowering.optimizer;
   if (item == "clip") return &lowering.clip;
   return nullptr;
@@ -341,8 +342,9 @@ Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, 
   for (std::string item; std::getline(items, item, ',');) {
     bool* extra = extra_named(lowering, item);
     if (extra == nullptr) {
-      return make_error(ErrorCode::bad_argument, "unknown --with",
-                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
+      return make_error(
+          ErrorCode::bad_argument, "unknown --with",
+          {.found = item, .expected = "load, unshard, reduce-grad, reduce-grad-each-microbatch, opt, clip"});
     }
     if (!seen.insert(item).second)
       return make_error(ErrorCode::bad_argument, "--with names an action twice", {.found = extras});
@@ -352,6 +354,7 @@ Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, 
     }
     *extra = true;
   }
+  lowering.reduce_grad = lowering.reduce_grad || lowering.reduce_each_microbatch;
   return {};
 }
 

@@ -39,11 +39,18 @@ Expected<void> check_updates(const Program& program, RankId rank) {
     return std::any_of(stages.begin(), stages.end(),
                        [&](StageId stage) { return pipeline.rank_of(stage) != rank; });
   };
-  std::set<std::pair<BlockId, int>> reduced;
+  std::set<std::pair<BlockId, int>> reduced;  // by the number of the REDUCE_GRAD
+  const auto is_reduced = [&](const Action& a) {
+    if (!pipeline.spec().blocks[a.block()].reduced_each_microbatch)
+      return reduced.contains({a.block(), a.update()});
+    const auto microbatches = pipeline.microbatches_of_update(a.update());
+    return std::all_of(microbatches.begin(), microbatches.end(), [&](MicrobatchId mb) {
+      return reduced.contains({a.block(), mb.value()});
+    });
+  };
   return for_each_action(program, rank, [&](InstructionId, const Action& a) {
-    if (a.kind == OpKind::reduce_grad) reduced.emplace(a.block(), a.update());
-    if (a.kind != OpKind::optimizer || !is_shared(a.block()) || reduced.contains({a.block(), a.update()}))
-      return Expected<void>{};
+    if (a.kind == OpKind::reduce_grad) reduced.emplace(a.block(), a.microbatch);
+    if (a.kind != OpKind::optimizer || !is_shared(a.block()) || is_reduced(a)) return Expected<void>{};
     return Expected<void>(refuse("rank ", rank, ": ", action_text(pipeline, a),
                                  " updates a copy of a block without the sum of all gradients"));
   });

@@ -24,6 +24,10 @@ bool owns_block(const Pipeline& pipeline, BlockId block, RankId rank) {
   return std::any_of(stages.begin(), stages.end(), [&](StageId s) { return pipeline.rank_of(s) == rank; });
 }
 
+bool is_reduced_each_microbatch(const Pipeline& pipeline, BlockId block) {
+  return pipeline.spec().blocks[block].reduced_each_microbatch;
+}
+
 bool is_norm(const Pipeline& pipeline, CollectiveId id) {
   return pipeline.spec().collectives[id].per_update();
 }
@@ -78,22 +82,38 @@ class Requirements {
     if (pipeline_.rank_of(action_.stage()) == rank_) need(cell_fact(FactKind::activations_sent, action_));
   }
 
+  void reduction() {
+    if (is_reduced_each_microbatch(pipeline_, action_.block()))
+      return gradients(action_.block(), action_.mb());
+    gradients(action_.block());
+  }
+
   /// The gradients of a block's share on this rank are complete.
   void gradients(BlockId block) {
+    for (const MicrobatchId mb : pipeline_.microbatches_of_update(action_.update())) gradients(block, mb);
+  }
+
+  /// As far as one microbatch adds to them.
+  void gradients(BlockId block, MicrobatchId mb) {
     for (const StageId stage : pipeline_.spec().blocks[block].stages) {
-      if (pipeline_.rank_of(stage) != rank_) continue;
-      for (const MicrobatchId mb : pipeline_.microbatches_of_update(action_.update())) {
-        if (!pipeline_.on_route(stage, mb)) continue;
-        for (int k = 0; k < pipeline_.slices(); ++k) {
-          need({FactKind::weight_done, stage.value(), mb.value(), k, -1});
-        }
+      if (pipeline_.rank_of(stage) != rank_ || !pipeline_.on_route(stage, mb)) continue;
+      for (int k = 0; k < pipeline_.slices(); ++k) {
+        need({FactKind::weight_done, stage.value(), mb.value(), k, -1});
       }
     }
   }
 
+  /// Gradients that REDUCE_GRAD sums microbatch by microbatch are in no other place than these sums.
+  void reduced(BlockId block) {
+    if (!is_reduced_each_microbatch(pipeline_, block))
+      return where_present({FactKind::reduced, block.value(), action_.update(), 0, -1});
+    for (const MicrobatchId mb : pipeline_.microbatches_of_update(action_.update()))
+      need({FactKind::reduced, block.value(), mb.value(), 0, -1});
+  }
+
   void optimizer() {
     gradients(action_.block());
-    where_present({FactKind::reduced, action_.subject, action_.update(), 0, -1});
+    reduced(action_.block());
     for (int c = 0; c < static_cast<int>(pipeline_.spec().collectives.size()); ++c) {
       if (is_norm(pipeline_, CollectiveId(c)))
         where_present({FactKind::collected, c, action_.update(), 0, -1});
@@ -121,7 +141,7 @@ class Requirements {
     for (int b = 0; b < pipeline_.blocks(); ++b) {
       if (!owns_block(pipeline_, BlockId(b), rank_)) continue;
       of_update.gradients(BlockId(b));
-      where_present({FactKind::reduced, b, update.microbatch, 0, -1});
+      of_update.reduced(BlockId(b));
     }
   }
 
@@ -206,7 +226,7 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
              (at_home() || a.peer_rank() == pipeline.rank_of(a.stage()));
     case OpKind::reduce_grad:
     case OpKind::optimizer:
-      return owns_block(pipeline, a.block(), rank);
+      return owns_block(pipeline, a.block(), rank) && pipeline.update_of(a) >= 0;
     case OpKind::collective: {
       const Collective& collective = pipeline.spec().collectives[a.collective()];
       return std::binary_search(collective.members.begin(), collective.members.end(), rank) &&
@@ -291,7 +311,7 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
     case OpKind::recv_activation:
       return requirements.receive_activations();
     case OpKind::reduce_grad:
-      return requirements.gradients(a.block());
+      return requirements.reduction();
     case OpKind::optimizer:
       return requirements.optimizer();
     case OpKind::collective:

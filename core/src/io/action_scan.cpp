@@ -198,7 +198,12 @@ Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& s
   PPSIM_RETURN_IF_ERROR(check_slice(pipeline, scanned, text));
   Action action =
       make_action(scanned.kind, scanned.subject, scanned.number.value_or(-1), scanned.slice.value_or(0));
-  if (scanned.kind == OpKind::reduce_grad) action.microbatch = scanned.number.value_or(0);
+  if (scanned.kind == OpKind::reduce_grad) {
+    if (!scanned.number && !pipeline.counts_updates(scanned.kind, scanned.subject))
+      return text_error("a REDUCE_GRAD without microbatch, of a block that has one for each", text,
+                        "REDUCE_GRAD and a microbatch");
+    action.microbatch = scanned.number.value_or(0);
+  }
   action.peer = scanned.peer.value_or(-1);
   if (!is_transfer(action.kind) || scanned.peer) return action;
   if (names_peer_rank(action.kind))

@@ -132,8 +132,9 @@ class InstructionReader {
   InstructionDraft draft_;
 };
 
-bool prints_number(const Action& action) {
-  if (action.kind == OpKind::reduce_grad) return action.update() > 0;
+bool prints_number(const Pipeline& pipeline, const Action& action) {
+  if (action.kind == OpKind::reduce_grad && pipeline.counts_updates(action.kind, action.subject))
+    return action.update() > 0;
   return action.microbatch >= 0;
 }
 
@@ -147,7 +148,7 @@ bool prints_peer(const Pipeline& pipeline, const Action& action) {
 std::string action_text(const Pipeline& pipeline, const Action& action) {
   std::string text = std::to_string(action.subject);
   text += info(action.kind).text;
-  if (prints_number(action)) text += std::to_string(action.microbatch);
+  if (prints_number(pipeline, action)) text += std::to_string(action.microbatch);
   if (has_slice(action.kind) && pipeline.slices() > 1) text += "." + std::to_string(action.slice);
   if (prints_peer(pipeline, action)) text += (is_send(action.kind) ? ">" : "<") + std::to_string(action.peer);
   return text;

@@ -107,6 +107,11 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
       hasher.number(edge.from.value()).number(edge.to.value());
     });
   }
+  if (std::any_of(spec.blocks.begin(), spec.blocks.end(),
+                  [](const ParameterBlock& block) { return block.reduced_each_microbatch; })) {
+    hasher.number(-4);
+    for (const ParameterBlock& block : spec.blocks) hasher.number(block.reduced_each_microbatch ? 1 : 0);
+  }
   if (std::any_of(spec.collectives.begin(), spec.collectives.end(),
                   [](const Collective& c) { return c.per_microbatch(); })) {
     hasher.number(-2);

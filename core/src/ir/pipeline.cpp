@@ -254,6 +254,48 @@ void check_graph(Rules& rules, const PipelineSpec& spec) {
   if (rules.hold() && !is_acyclic(spec)) rules.broken("the stage graph has a cycle");
 }
 
+/// A sum for every microbatch has a summand on every rank. Requires: every other rule holds.
+class ReductionChecker {
+ public:
+  ReductionChecker(Rules& rules, const PipelineSpec& spec) : rules_(rules), spec_(spec) {}
+
+  void check(BlockId block) const {
+    if (!spec_.blocks[block].reduced_each_microbatch) return;
+    const std::set<RankId> owners = ranks_of(block, spec_.blocks[block].stages);
+    for (const RouteId route : routes()) {
+      const std::set<RankId> visited = ranks_of(block, spec_.routes[route]);
+      const auto missed =
+          std::find_if(owners.begin(), owners.end(), [&](RankId rank) { return !visited.contains(rank); });
+      if (missed == owners.end()) continue;
+      rules_.broken("the gradients of block ", block, " are summed for every microbatch, and on route ",
+                    route, " rank ", *missed, " has none");
+    }
+  }
+
+ private:
+  /// Of the microbatches that feed an update: padding adds to no gradient.
+  [[nodiscard]] std::set<RouteId> routes() const {
+    std::set<RouteId> found;
+    for (int m = 0; m < spec_.microbatches; ++m) {
+      if (spec_.update[MicrobatchId(m)] >= 0) found.insert(spec_.route[MicrobatchId(m)]);
+    }
+    return found;
+  }
+  /// Ranks of those of the stages that own a share of the block.
+  [[nodiscard]] std::set<RankId> ranks_of(BlockId block, const std::vector<StageId>& stages) const {
+    const std::vector<StageId>& owners = spec_.blocks[block].stages;
+    std::set<RankId> ranks;
+    for (const StageId stage : stages) {
+      if (std::find(owners.begin(), owners.end(), stage) != owners.end())
+        ranks.insert(spec_.placement[stage]);
+    }
+    return ranks;
+  }
+
+  Rules& rules_;
+  const PipelineSpec& spec_;
+};
+
 template <class Id>
 void sort_ids(std::vector<Id>& ids) {
   std::sort(ids.begin(), ids.end());
@@ -279,6 +321,9 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
     PassChecker passes(rules, spec);
     for (const Collective& collective : spec.collectives) passes.check(collective);
     passes.check_sums();
+    const ReductionChecker reductions(rules, spec);
+    for (std::size_t b = 0; b < spec.blocks.size(); ++b)
+      reductions.check(BlockId(static_cast<std::int32_t>(b)));
   }
   if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
 

@@ -35,9 +35,7 @@ class Replica {
     return key;
   }
   [[nodiscard]] SizeClass size_class(SizeClass key) const {
-    const bool of_block = key.kind == TensorKind::parameters || key.kind == TensorKind::optimizer_state ||
-                          key.kind == TensorKind::gradients;
-    if (!of_block) key.subject = stage(key.subject);
+    if (subject_of(key.kind) != Subject::block) key.subject = stage(key.subject);
     key.peer = stage(key.peer);
     return key;
   }
@@ -82,9 +80,10 @@ void add_copy(const PipelineSpec& one, const Replica& copy, PipelineSpec& all) {
   for (const auto& route : one.routes) all.routes.push_back(copy.stages(route));
   for (const RouteId route : one.route) all.route.push_back(copy.route(route));
   for (std::size_t b = 0; b < one.blocks.size(); ++b) {
-    auto& owners = all.blocks[BlockId(static_cast<std::int32_t>(b))].stages;
+    ParameterBlock& block = all.blocks[BlockId(static_cast<std::int32_t>(b))];
     const auto own = copy.stages(one.blocks.items()[b].stages);
-    owners.insert(owners.end(), own.begin(), own.end());
+    block.stages.insert(block.stages.end(), own.begin(), own.end());
+    block.reduced_each_microbatch = one.blocks.items()[b].reduced_each_microbatch;
   }
   for (const int update : one.update) all.update.push_back(update);
   for (const int version : one.version) all.version.push_back(version);

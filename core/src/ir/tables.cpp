@@ -19,10 +19,9 @@ void print_field(std::ostream& out, const char* name, std::int32_t value) {
 }
 
 constexpr std::array<std::string_view, kTensorKindCount> kTensorKindNames = {
-    "parameters",       "optimizer_state",   "gradients",         "gathered_parameters",
-    "boundary_input",   "boundary_output",   "saved_for_input",   "saved_for_weight",
-    "lent_activations", "incoming_gradient", "outgoing_gradient", "inner_gradients",
-    "kv_gradient",      "workspace"};
+    "parameters",        "optimizer_state", "gradients",        "gathered_parameters", "boundary_input",
+    "boundary_output",   "saved_for_input", "saved_for_weight", "lent_activations",    "incoming_gradient",
+    "outgoing_gradient", "inner_gradients", "kv_gradient",      "workspace",           "partial_gradients"};
 
 }  // namespace
 
@@ -80,6 +79,7 @@ Subject subject_of(TensorKind kind) {
     case TensorKind::parameters:
     case TensorKind::optimizer_state:
     case TensorKind::gradients:
+    case TensorKind::partial_gradients:
       return Subject::block;
     case TensorKind::gathered_parameters:
     case TensorKind::boundary_input:
@@ -111,7 +111,13 @@ void SizeTable::set(SizeClass key, Bytes size) {
   entries_[key] = size;
 }
 
-Bytes SizeTable::operator()(const SizeClass& key) const { return look_up(entries_, key).value_or(0); }
+Bytes SizeTable::operator()(const SizeClass& key) const {
+  const std::optional<Bytes> own = look_up(entries_, key);
+  if (own || key.kind != TensorKind::partial_gradients) return own.value_or(0);
+  SizeClass summed = key;
+  summed.kind = TensorKind::gradients;
+  return look_up(entries_, summed).value_or(0);
+}
 
 SizeTable activation_size_table(Bytes activation) {
   SizeTable table;

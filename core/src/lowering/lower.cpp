@@ -54,6 +54,10 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
   }
   if (options.clip && !options.optimizer)
     return refuse("clip needs opt: it scales what an optimizer step reads");
+  if (options.reduce_each_microbatch && !options.reduce_grad)
+    return refuse("a sum of gradients for every microbatch needs reduce-grad");
+  if (options.reduce_each_microbatch && options.order == IssueOrder::jaxpp)
+    return refuse("order jaxpp has no sum of gradients for every microbatch: JaxPP sums after its loop");
   if (options.offload.on() && options.recompute == StageRecompute(Recompute::full)) {
     return refuse("offload needs activations that are kept, and recompute full keeps none");
   }
@@ -208,6 +212,13 @@ CostTable unit_costs() {
   return costs;
 }
 
+/// The pipeline with what the options for updates add to it.
+Expected<Pipeline> with_updates(const Pipeline& given, const LoweringOptions& options) {
+  PPSIM_ASSIGN_OR_RETURN(Pipeline pipeline, options.clip ? with_norm(given) : given);
+  if (!options.reduce_each_microbatch) return pipeline;
+  return reducing_each_microbatch(pipeline);
+}
+
 /// Turns steps into instructions in issue order, transfers included.
 Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
@@ -240,8 +251,7 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
                         const PassObserver& observer) {
   PPSIM_RETURN_IF_ERROR(check_options(schedule.pipeline(), options));
   PPSIM_RETURN_IF_ERROR(check_additions(schedule, options));
-  PPSIM_ASSIGN_OR_RETURN(Pipeline pipeline,
-                         options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline());
+  PPSIM_ASSIGN_OR_RETURN(Pipeline pipeline, with_updates(schedule.pipeline(), options));
 
   const CostTable units = unit_costs();
   const CostTable* times = costs != nullptr ? costs : &units;

@@ -104,7 +104,8 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
   if (options.offload.on()) out << " offload " << options.offload;
   if (options.load) out << " load";
   if (options.unshard) out << " unshard";
-  if (options.reduce_grad) out << " reduce-grad";
+  if (options.reduce_each_microbatch) out << " reduce-grad-each-microbatch";
+  if (options.reduce_grad && !options.reduce_each_microbatch) out << " reduce-grad";
   if (options.optimizer) out << " opt";
   if (options.clip) out << " clip";
   if (options.send_done_delay > 0)

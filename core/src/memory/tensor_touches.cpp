@@ -81,6 +81,7 @@ class Collector {
   void receive_output(const Action& a);
   [[nodiscard]] bool is_side(StageEdge edge, const Action& a) const;
   void parameters(const Action& a);
+  void reduction(const Action& a);
   void optimizer(const Action& a);
   void collective(const Action& a);
   void sum_gradients(const Action& a, StageId stage);
@@ -163,7 +164,7 @@ void Collector::visit(const Action& a) {
       visit_shard(a);
       break;
     case OpKind::reduce_grad:
-      add(Touch::read, {.kind = TensorKind::gradients, .subject = a.subject}, a.update());
+      reduction(a);
       break;
     case OpKind::optimizer:
       optimizer(a);
@@ -281,8 +282,19 @@ void Collector::weight_gradient(const Action& a) {
   if (is_padding(pipeline_, a.mb())) return;
   const int update = pipeline_.spec().update[a.mb()];
   for (const BlockId block : pipeline_.blocks_of(a.stage())) {
-    add(Touch::write, {.kind = TensorKind::gradients, .subject = block.value()}, update);
+    const bool partial = pipeline_.spec().blocks[block].reduced_each_microbatch;
+    const TensorKind kind = partial ? TensorKind::partial_gradients : TensorKind::gradients;
+    add(Touch::write, {.kind = kind, .subject = block.value()}, partial ? a.microbatch : update);
   }
+}
+
+/// The sum over ranks takes the place of what each had; that of a microbatch is added to those before.
+void Collector::reduction(const Action& a) {
+  const SizeClass gradients{.kind = TensorKind::gradients, .subject = a.subject};
+  if (!pipeline_.spec().blocks[a.block()].reduced_each_microbatch)
+    return add(Touch::read, gradients, a.update());
+  add(Touch::read, {.kind = TensorKind::partial_gradients, .subject = a.subject}, a.microbatch);
+  add(Touch::write, gradients, pipeline_.update_of(a));
 }
 
 /// Partial gradients for a collective that sums them, made by the pass of the stage that it follows.

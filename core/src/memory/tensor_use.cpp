@@ -9,6 +9,7 @@ bool is_written_once(TensorKind kind) {
     case TensorKind::workspace:
       return false;
     case TensorKind::gradients:
+    case TensorKind::partial_gradients:
     case TensorKind::gathered_parameters:
     case TensorKind::boundary_input:
     case TensorKind::boundary_output:
@@ -38,6 +39,7 @@ bool frees(const Action& action, const Tensor& tensor) {
     case TensorKind::parameters:
     case TensorKind::optimizer_state:
     case TensorKind::gradients:
+    case TensorKind::partial_gradients:
     case TensorKind::boundary_input:
     case TensorKind::boundary_output:
     case TensorKind::incoming_gradient:

@@ -62,6 +62,10 @@ void put_sum(std::span<const std::byte> sum, std::span<std::byte> result) {
   if (result.data() != sum.data()) std::copy_n(sum.begin(), result.size(), result.begin());
 }
 
+void add_to_total(const CpuStageModel& model, const CollectiveCall& call) {
+  if (!call.total.empty()) model.accumulate(call.total, call.result);
+}
+
 void unpack(std::span<const std::byte> bytes, const Payload& to) {
   for (const std::span<std::byte> piece : to) {
     std::copy_n(bytes.begin(), piece.size(), piece.begin());
@@ -80,6 +84,7 @@ void reduce(const Program& program, const CpuStageModel& model, std::span<const 
   if (parts.empty()) return;
   make_one(program, model, meeting.front(), parts);
   for (const CollectiveCall& call : meeting) put_sum(parts.front().summand, call.result);
+  for (const CollectiveCall& call : meeting) add_to_total(model, call);
 }
 
 }  // namespace ppsim::gpu_backend

@@ -23,6 +23,9 @@ void unpack(std::span<const std::byte> bytes, const Payload& to);
 /// sum is smaller.
 void put_sum(std::span<const std::byte> sum, std::span<std::byte> result);
 
+/// Adds the result of a collective to the total that it belongs to, if there is one.
+void add_to_total(const CpuStageModel& model, const CollectiveCall& call);
+
 /// Runs a collective of which all members have joined, in rank order: makes one of their parts and puts the
 /// sum where it goes. Parts of members without bytes do not count.
 void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> meeting);

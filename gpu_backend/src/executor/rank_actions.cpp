@@ -76,7 +76,7 @@ void RankActions::reserve(const Action& action) {
     for (std::size_t p = 0; added && p < sizes.size(); ++p) at->second[p] = device_.allocate_host(sizes[p]);
   }
   if (action.kind != OpKind::reduce_grad && action.kind != OpKind::optimizer) return;
-  Taken* const taken = find(action.block(), action.update());
+  Taken* const taken = find(action.block(), pipeline_.update_of(action));
   if (taken == nullptr) return;
   (action.kind == OpKind::optimizer ? taken->optimized : taken->gradients.reduced) = true;
 }
@@ -201,10 +201,9 @@ void RankActions::compute(InstructionId id, const Action& action, GpuStream stre
 }
 
 void RankActions::clear_gradients(InstructionId id, const Action& action, GpuStream stream) {
-  const int update = pipeline_.spec().update[action.mb()];
   for (const BlockId block : pipeline_.blocks_of(action.stage())) {
-    if (!tensors_.makes_gradients(place(id), block, update)) continue;
-    device_.fill(stream, tensors_.gradients(rank_, block, update), std::byte{0});
+    if (!tensors_.makes_summand(place(id), block, action.mb())) continue;
+    device_.fill(stream, tensors_.summand(rank_, block, action.mb()), std::byte{0});
   }
 }
 
@@ -262,10 +261,7 @@ CollectiveCall RankActions::collective(InstructionId id, GpuStream stream) {
   const Action& action = program_.actions(id).front();
   CollectiveCall call = collective_end(program_, place(id));
   if (action.kind == OpKind::unshard) unshard(id, action.stage(), stream);
-  if (action.kind == OpKind::reduce_grad) {
-    call.reduction = Reduction::gradients;
-    call.summand = call.result = tensors_.gradients(rank_, action.block(), action.update());
-  }
+  if (action.kind == OpKind::reduce_grad) reduce(id, action, stream, call);
   if (action.kind != OpKind::collective) return call;
   if (is_norm(action)) {
     const int update = std::max(action.microbatch, 0);
@@ -276,6 +272,19 @@ CollectiveCall RankActions::collective(InstructionId id, GpuStream stream) {
     add_part(id, action, call);
   }
   return call;
+}
+
+void RankActions::reduce(InstructionId id, const Action& action, GpuStream stream, CollectiveCall& call) {
+  call.reduction = Reduction::gradients;
+  if (pipeline_.counts_updates(action.kind, action.subject)) {
+    call.summand = call.result = tensors_.gradients(rank_, action.block(), action.update());
+    return;
+  }
+  const int update = pipeline_.update_of(action);
+  call.summand = call.result = tensors_.summand(rank_, action.block(), action.mb());
+  call.total = tensors_.gradients(rank_, action.block(), update);
+  if (tensors_.makes_gradients(place(id), action.block(), update))
+    device_.fill(stream, call.total, std::byte{0});
 }
 
 void RankActions::add_part(InstructionId id, const Action& action, CollectiveCall& call) const {

@@ -101,6 +101,7 @@ class RankActions {
   void move(const Payload& to, const Payload& from, GpuStream stream);
   void unshard(InstructionId id, StageId stage, GpuStream stream);
   void begin_norm(int update, GpuStream stream);
+  void reduce(InstructionId id, const Action& action, GpuStream stream, CollectiveCall& call);
   void add_part(InstructionId id, const Action& action, CollectiveCall& call) const;
   [[nodiscard]] std::span<std::byte> memory_of(const Taken& taken) const;
   void take(const Taken& taken, GpuStream stream);

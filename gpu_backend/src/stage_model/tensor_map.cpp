@@ -117,13 +117,13 @@ void TensorMap::block_buffers(ActionPlace place, const Action& action, ActionBuf
     out.parameters = parameters(place.rank, blocks.front(), pipeline_.version(action.stage(), action.mb()));
   }
   if (gives_weight_gradient(action.kind)) {
-    out.gradients = gradients(place.rank, blocks.front(), pipeline_.spec().update[action.mb()]);
+    out.gradients = summand(place.rank, blocks.front(), action.mb());
   }
   if (blocks.size() < 2) return;
   out.shared_parameters =
       parameters(place.rank, blocks.back(), pipeline_.version(action.stage(), action.mb()));
   if (gives_weight_gradient(action.kind))
-    out.shared_gradients = gradients(place.rank, blocks.back(), pipeline_.spec().update[action.mb()]);
+    out.shared_gradients = summand(place.rank, blocks.back(), action.mb());
 }
 
 void TensorMap::activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
@@ -362,6 +362,19 @@ std::span<std::byte> TensorMap::gradients(RankId rank, BlockId block, int update
 
 bool TensorMap::makes_gradients(ActionPlace place, BlockId block, int update) const {
   const auto tensor = find(place, of_block(TensorKind::gradients, block), update);
+  return tensor && plan_.table.writers_of(plan_.table.tensors[*tensor]).front() == place.instruction;
+}
+
+std::span<std::byte> TensorMap::summand(RankId rank, BlockId block, MicrobatchId mb) const {
+  if (!pipeline_.spec().blocks[block].reduced_each_microbatch)
+    return gradients(rank, block, pipeline_.spec().update[mb]);
+  return any({rank, InstructionId(kEnd)}, of_block(TensorKind::partial_gradients, block), mb.value());
+}
+
+bool TensorMap::makes_summand(ActionPlace place, BlockId block, MicrobatchId mb) const {
+  if (!pipeline_.spec().blocks[block].reduced_each_microbatch)
+    return makes_gradients(place, block, pipeline_.spec().update[mb]);
+  const auto tensor = find(place, of_block(TensorKind::partial_gradients, block), mb.value());
   return tensor && plan_.table.writers_of(plan_.table.tensors[*tensor]).front() == place.instruction;
 }
 

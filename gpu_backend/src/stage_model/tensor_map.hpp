@@ -57,6 +57,11 @@ class TensorMap {
   [[nodiscard]] std::span<std::byte> gradients(RankId rank, BlockId block, int update) const;
   /// True of the instruction at which these gradients come to be.
   [[nodiscard]] bool makes_gradients(ActionPlace place, BlockId block, int update) const;
+  /// Where B and W of a microbatch add to the gradients of a block: those of its update, or of itself where
+  /// REDUCE_GRAD sums each microbatch's.
+  [[nodiscard]] std::span<std::byte> summand(RankId rank, BlockId block, MicrobatchId mb) const;
+  /// True of the instruction at which these come to be.
+  [[nodiscard]] bool makes_summand(ActionPlace place, BlockId block, MicrobatchId mb) const;
 
   [[nodiscard]] std::span<std::byte> memory(std::uint32_t tensor) const;
   /// The memory that holds all tensors of a rank.

@@ -258,11 +258,11 @@ TEST(JsonErrors, OtherFormatsAndVersions) {
 }
 
 TEST(JsonErrors, UnknownAndMissingKeys) {
-  EXPECT_EQ(
-      schedule_refusal("\"stages\": 2", "\"stages\": 2, \"stges\": 3"),
-      "f.json:7:27: /pipeline/stges: an unknown key (found stges, expected one of blocks, collectives, "
-      "edges, "
-      "lag, microbatches, placement, ranks, route, routes, side_edges, slices, stages, update, version)");
+  EXPECT_EQ(schedule_refusal("\"stages\": 2", "\"stages\": 2, \"stges\": 3"),
+            "f.json:7:27: /pipeline/stges: an unknown key (found stges, expected one of blocks, collectives, "
+            "edges, "
+            "lag, microbatches, placement, ranks, reduced_each_microbatch, route, routes, side_edges, "
+            "slices, stages, update, version)");
   EXPECT_EQ(schedule_refusal("\"stages\": 2,", ""),
             "f.json:5:15: /pipeline: a missing key (found nothing, expected \"stages\")");
   EXPECT_EQ(

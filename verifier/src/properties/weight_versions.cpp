@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -41,7 +42,7 @@ class RankVersions {
         held_(static_cast<std::size_t>(pipeline_.blocks())) {
     for_each_action([&](InstructionId, const Action& a) {
       if (reads_weights(a.kind) && !is_padding(pipeline_, a)) expect(a);
-      if (a.kind == OpKind::reduce_grad) reduced_[{a.block(), a.update()}] = true;
+      if (a.kind == OpKind::reduce_grad) reduced_[{a.block(), a.microbatch}] = true;
     });
   }
 
@@ -126,9 +127,9 @@ class RankVersions {
       broken(a, " makes version ", a.update() + 1, " of block ", a.block(), ", of which the newest is ",
              held.newest);
     }
-    if (is_shared(a.block()) && !reduced_.contains({a.block(), a.update()})) {
+    if (const auto missing = missing_sum(a); is_shared(a.block()) && missing) {
       broken(a, " updates its copy of block ", a.block(), " without ",
-             text(make_action(OpKind::reduce_grad, a.subject, a.microbatch)));
+             text(make_action(OpKind::reduce_grad, a.subject, *missing)));
     }
     if (a.update() < held.newest) return;
     const auto old = static_cast<std::size_t>(held.newest);
@@ -140,6 +141,17 @@ class RankVersions {
              still_read(held));
     }
     held.most = std::max(held.most, held.count);
+  }
+
+  /// The number of a REDUCE_GRAD that an OPT needs and its rank lacks.
+  [[nodiscard]] std::optional<int> missing_sum(const Action& a) const {
+    const auto lacks = [&](int number) { return !reduced_.contains({a.block(), number}); };
+    if (!pipeline_.spec().blocks[a.block()].reduced_each_microbatch)
+      return lacks(a.update()) ? std::optional(a.update()) : std::nullopt;
+    for (const MicrobatchId mb : pipeline_.microbatches_of_update(a.update())) {
+      if (lacks(mb.value())) return mb.value();
+    }
+    return std::nullopt;
   }
 
   /// Which older versions are kept, and for what.
@@ -161,8 +173,8 @@ class RankVersions {
   const Pipeline& pipeline_;
   RankId rank_;
   std::vector<Violation>& found_;
-  std::vector<Held> held_;  ///< per block
-  std::map<std::pair<BlockId, int>, bool> reduced_;
+  std::vector<Held> held_;                           ///< per block
+  std::map<std::pair<BlockId, int>, bool> reduced_;  ///< by the number of the REDUCE_GRAD
   InstructionId at_;
 };
 

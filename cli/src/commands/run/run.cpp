@@ -346,7 +346,8 @@ void add_run(Command& program) {
   add_backend_options(command, *options);
   add_model_options(command, options->model);
   command.add_option("--with", options->extras,
-                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule");
+                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule; with "
+                     "reduce-grad-each-microbatch gradients of tied weights are summed for every microbatch");
   const Option certificate = command.add_option(
       "--certificate", options->certificate, "proof to rely on; without one the program is verified first");
   command

@@ -89,6 +89,24 @@ ordered_json edge_json(const StageEdge& edge) {
   return ordered_json::array({edge.from.value(), edge.to.value()});
 }
 
+/// Blocks are lists of stages; a second list names those with a sum for every microbatch. Returns: its first
+/// number that names no block.
+std::optional<int> mark_reduced_each_microbatch(const json& object, PipelineSpec& spec) {
+  for (const BlockId block : ids_under<BlockId>(object, "reduced_each_microbatch")) {
+    if (block.index() >= spec.blocks.size()) return block.value();
+    spec.blocks[block].reduced_each_microbatch = true;
+  }
+  return std::nullopt;
+}
+
+std::vector<BlockId> reduced_each_microbatch(const PipelineSpec& spec) {
+  std::vector<BlockId> blocks;
+  for (int b = 0; b < static_cast<int>(spec.blocks.size()); ++b) {
+    if (spec.blocks[BlockId(b)].reduced_each_microbatch) blocks.emplace_back(b);
+  }
+  return blocks;
+}
+
 PipelineSpec read_spec(const json& object) {
   const auto number = [](const json& item) { return item.get<int>(); };
   PipelineSpec spec;
@@ -126,6 +144,7 @@ ordered_json pipeline_json(const Pipeline& pipeline) {
   put_list(object, "routes", spec.routes, ids_of);
   put_list(object, "route", spec.route, value_of);
   put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_of(block.stages); });
+  put_list(object, "reduced_each_microbatch", reduced_each_microbatch(spec), value_of);
   put_list(object, "update", spec.update, same);
   put_list(object, "version", spec.version, same);
   put_list(object, "lag", spec.lag, same);
@@ -134,7 +153,13 @@ ordered_json pipeline_json(const Pipeline& pipeline) {
 }
 
 Expected<Pipeline> read_pipeline(const JsonFile& file) {
-  auto pipeline = Pipeline::make(read_spec(file.root().at("pipeline")));
+  const json& object = file.root().at("pipeline");
+  PipelineSpec spec = read_spec(object);
+  if (const auto wrong = mark_reduced_each_microbatch(object, spec)) {
+    return file.error_at({"pipeline", "reduced_each_microbatch"}, "no such block", std::to_string(*wrong),
+                         "the number of a list in \"blocks\"");
+  }
+  auto pipeline = Pipeline::make(std::move(spec));
   if (!pipeline) return file.error_at({"pipeline"}, pipeline.error());
   return pipeline;
 }

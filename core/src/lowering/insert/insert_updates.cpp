@@ -1,6 +1,10 @@
 #include "insert_updates.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
@@ -82,6 +86,31 @@ std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, st
   return ends;
 }
 
+/// Where a rank is done with a microbatch's share of a block's gradient.
+struct ShareEnd {
+  std::size_t position = 0;  ///< steps before it
+  MicrobatchId mb;
+  BlockId block;
+  friend auto operator<=>(const ShareEnd&, const ShareEnd&) = default;
+};
+
+/// Of the blocks that are reduced for each microbatch. Ascending by position, microbatch, block.
+std::vector<ShareEnd> share_ends(const Pipeline& pipeline, std::span<const Step> row) {
+  std::map<std::pair<BlockId, MicrobatchId>, std::size_t> last;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (const Action& a : row[i].actions()) {
+      if (!gives_weight_gradient(a.kind) || is_padding(pipeline, a.mb())) continue;
+      for (const BlockId block : pipeline.blocks_of(a.stage())) {
+        if (pipeline.spec().blocks[block].reduced_each_microbatch) last[{block, a.mb()}] = i + 1;
+      }
+    }
+  }
+  std::vector<ShareEnd> ends;
+  for (const auto& [share, position] : last) ends.push_back({position, share.second, share.first});
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
 class RowUpdater {
  public:
   RowUpdater(const Pipeline& pipeline, const LoweringOptions& options, std::vector<GradientEnd> ends)
@@ -94,7 +123,12 @@ class RowUpdater {
 
   std::vector<Step> run(std::span<const Step> row) {
     std::size_t next = 0;
+    std::vector<ShareEnd> shares;
+    if (options_.reduce_grad) shares = share_ends(pipeline_, row);
+    auto share = shares.begin();
     for (std::size_t i = 0; i <= row.size(); ++i) {
+      for (; share != shares.end() && share->position == i; ++share)
+        add(OpKind::reduce_grad, share->block, share->mb.value());
       for (; next < ends_.size() && ends_[next].position == i; ++next) finish(ends_[next]);
       if (i < row.size()) steps_.push_back(row[i]);
     }
@@ -104,7 +138,8 @@ class RowUpdater {
 
  private:
   void finish(const GradientEnd& end) {
-    if (options_.reduce_grad) add(OpKind::reduce_grad, end.block, end.update);
+    const bool once = !pipeline_.spec().blocks[end.block].reduced_each_microbatch;
+    if (options_.reduce_grad && once) add(OpKind::reduce_grad, end.block, end.update);
     if (options_.optimizer && !options_.clip) add(OpKind::optimizer, end.block, end.update);
     if (--open_blocks_[static_cast<std::size_t>(end.update)] == 0 && options_.clip) clip(end.update);
   }
@@ -129,8 +164,9 @@ class RowUpdater {
     }
   }
 
-  void add(OpKind kind, BlockId block, int update) {
-    steps_.emplace_back(make_action(kind, block.value(), update));
+  /// number: of the update, or of a microbatch.
+  void add(OpKind kind, BlockId block, int number) {
+    steps_.emplace_back(make_action(kind, block.value(), number));
   }
 
   const Pipeline& pipeline_;
@@ -152,6 +188,20 @@ void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, St
     RowUpdater updater(pipeline, options, gradient_ends(pipeline, rank, rows[rank], updated));
     rows.replace(rank, updater.run(rows[rank]));
   }
+}
+
+Expected<Pipeline> reducing_each_microbatch(const Pipeline& pipeline) {
+  PipelineSpec spec = pipeline.spec();
+  bool some = false;
+  for (ParameterBlock& block : spec.blocks) {
+    const RankId first = pipeline.rank_of(block.stages.front());
+    block.reduced_each_microbatch = std::any_of(block.stages.begin(), block.stages.end(),
+                                                [&](StageId s) { return pipeline.rank_of(s) != first; });
+    some = some || block.reduced_each_microbatch;
+  }
+  if (some) return Pipeline::make(std::move(spec));
+  return make_error(ErrorCode::bad_argument, "no gradients are summed across ranks for every microbatch",
+                    {.found = "parameter blocks of one rank each", .expected = "weights that stages of several ranks share"});
 }
 
 Expected<Pipeline> with_norm(const Pipeline& pipeline) {

@@ -5,7 +5,8 @@
 
 namespace ppsim::lowering {
 
-/// Per rank, block and update: REDUCE_GRAD directly after the last B or W, then OPT. With clipping, COLL
+/// Per rank, block and update: REDUCE_GRAD directly after the last B or W, then OPT; of a block that is
+/// reduced for each microbatch, directly after the last B or W of each. With clipping, COLL
 /// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update behind it.
 /// Nothing where there is no backward. Requires: with `options.clip` the pipeline has a collective of every
 /// rank named "norm".
@@ -13,5 +14,9 @@ void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, St
 
 /// The pipeline with the collective that clipping needs: "norm", over all ranks.
 [[nodiscard]] Expected<Pipeline> with_norm(const Pipeline& pipeline);
+
+/// The pipeline with a REDUCE_GRAD for each microbatch of every block that several ranks have copies of.
+/// Errors: bad_argument where there is no such block, or a microbatch does not visit all copies of one.
+[[nodiscard]] Expected<Pipeline> reducing_each_microbatch(const Pipeline& pipeline);
 
 }  // namespace ppsim::lowering

@@ -1,5 +1,6 @@
 #include "fact_times.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "lowering/cells.hpp"
@@ -10,7 +11,18 @@ namespace {
 
 std::size_t count(int n) { return static_cast<std::size_t>(n); }
 
+/// Updates, or microbatches as well where some block has a sum for each of them.
+std::size_t reductions_of(const Pipeline& pipeline) {
+  const auto& blocks = pipeline.spec().blocks;
+  const bool some = std::any_of(blocks.begin(), blocks.end(),
+                                [](const ParameterBlock& block) { return block.reduced_each_microbatch; });
+  return count(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
+}
+
 }  // namespace
+
+FactTimes::FactTimes(const Pipeline& pipeline)
+    : pipeline_(pipeline), edges_(pipeline), reductions_(reductions_of(pipeline)) {}
 
 FactTimes::Place FactTimes::place_of(const Fact& fact, RankId rank) const {
   const std::size_t microbatches = count(pipeline_.microbatches());
@@ -43,6 +55,8 @@ FactTimes::Place FactTimes::place_of(const Fact& fact, RankId rank) const {
       return place((2 * subject + at_owner) * cells + cell());
     }
     case FactKind::reduced:
+      return place((rank.index() * count(pipeline_.blocks()) + subject) * reductions_ +
+                   static_cast<std::size_t>(fact.microbatch));
     case FactKind::updated:
       return place((rank.index() * count(pipeline_.blocks()) + subject) * count(pipeline_.updates()) +
                    static_cast<std::size_t>(fact.microbatch));
@@ -71,6 +85,7 @@ std::size_t FactTimes::size_of(FactKind kind) const {
     case FactKind::activations_received:
       return 2 * count(pipeline_.stages()) * cells;
     case FactKind::reduced:
+      return count(pipeline_.ranks()) * count(pipeline_.blocks()) * reductions_;
     case FactKind::updated:
       return count(pipeline_.ranks()) * count(pipeline_.blocks()) * count(pipeline_.updates());
     case FactKind::collected:

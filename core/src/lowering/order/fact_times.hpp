@@ -21,7 +21,7 @@ class FactTimes {
     std::uint32_t index = 0;
   };
 
-  explicit FactTimes(const Pipeline& pipeline) : pipeline_(pipeline), edges_(pipeline) {}
+  explicit FactTimes(const Pipeline& pipeline);
 
   [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const;
   [[nodiscard]] Nanoseconds at(Place place) const {
@@ -35,6 +35,7 @@ class FactTimes {
 
   const Pipeline& pipeline_;
   EdgeNumbers edges_;
+  std::size_t reductions_;  ///< numbers that a REDUCE_GRAD may have
   std::array<std::vector<Nanoseconds>, kFactKindCount> times_;
 };
 

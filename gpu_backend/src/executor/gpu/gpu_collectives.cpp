@@ -44,8 +44,21 @@ const GatheredParts* GpuCollectives::parts_of(const Action& action) const {
   return at == gathered_.end() ? nullptr : &at->second;
 }
 
+/// What a REDUCE_GRAD sums.
 std::span<std::byte> GpuCollectives::gradients(const Action& action) const {
-  return tensors_.gradients(rank_.device.rank(), action.block(), action.update());
+  const RankId own = rank_.device.rank();
+  if (program_.pipeline().counts_updates(action.kind, action.subject))
+    return tensors_.gradients(own, action.block(), action.update());
+  return tensors_.summand(own, action.block(), action.mb());
+}
+
+/// The sum of a microbatch goes to those before.
+void GpuCollectives::add_to_total(const Action& action, GpuStream stream) const {
+  const Pipeline& pipeline = program_.pipeline();
+  if (action.kind != OpKind::reduce_grad || pipeline.counts_updates(action.kind, action.subject)) return;
+  const std::span<std::byte> sum = gradients(action);
+  const auto total = tensors_.gradients(rank_.device.rank(), action.block(), pipeline.update_of(action));
+  if (!sum.empty() && !total.empty()) rank_.stages.accumulate(stream, total, sum);
 }
 
 void GpuCollectives::begin_run(GpuStream stream) const {
@@ -94,6 +107,7 @@ StreamCollective GpuCollectives::gather(StreamCollective call, const CollectiveC
 
 void GpuCollectives::end(InstructionId id, GpuStream stream) {
   const Action& action = program_.actions(id).front();
+  add_to_total(action, stream);
   const GatheredParts* const all = parts_of(action);
   if (all == nullptr) return;
   rank_.stages.combine(stream, action.collective(), all->all());

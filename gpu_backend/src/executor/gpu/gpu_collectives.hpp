@@ -45,6 +45,7 @@ class GpuCollectives {
                                         GatheredParts& parts) const;
   void copy_part(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;
   [[nodiscard]] std::span<std::byte> gradients(const Action& action) const;
+  void add_to_total(const Action& action, GpuStream stream) const;
 
   const Program& program_;
   const TensorMap& tensors_;

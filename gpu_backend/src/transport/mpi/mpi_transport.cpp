@@ -338,6 +338,7 @@ CollectiveCall MpiTransport::call_of(RankId rank, const CollectiveCall& own, std
   call.statistics = given.first(own.statistics.size());
   call.summand = given.subspan(own.statistics.size());
   call.result = own.gets_sum(rank) ? call.summand : std::span<std::byte>{};
+  call.total = {};  // its own rank adds to it
   return call;
 }
 
@@ -375,6 +376,7 @@ bool MpiTransport::take_result(Group& group, MemberState& member) {
   check_sizes(call.statistics.size() + of_sum, bytes.size());
   std::copy_n(bytes.begin(), call.statistics.size(), call.statistics.begin());
   if (of_sum > 0) put_sum(std::span(bytes).subspan(call.statistics.size()), call.result);
+  add_to_total(input_.model, call);
   complete(call.instruction);
   return true;
 }

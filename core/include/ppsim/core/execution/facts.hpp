@@ -25,7 +25,7 @@ enum class FactKind : std::uint8_t {
   offloaded,             ///< OFFLOAD(s,m,k)
   reloaded,              ///< RELOAD(s,m,k)
   activations_sent,      ///< SEND_A(s,m,k), by the owner
-  reduced,               ///< REDUCE_GRAD(block,update)
+  reduced,               ///< REDUCE_GRAD(block,update), or of a microbatch where the block has one for each
   collected,             ///< COLL(id,m); m = -1 for one without microbatch
   updated,               ///< OPT(block,update)
 };

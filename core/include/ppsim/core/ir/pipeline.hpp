@@ -25,6 +25,9 @@ struct StageEdge {
 /// summed across ranks.
 struct ParameterBlock {
   std::vector<StageId> stages;
+  /// REDUCE_GRAD sums across ranks for every microbatch as it comes, and not once per update over all of
+  /// them.
+  bool reduced_each_microbatch = false;
   friend bool operator==(const ParameterBlock&, const ParameterBlock&) = default;
 };
 
@@ -100,8 +103,14 @@ class Pipeline {
   [[nodiscard]] int updates() const { return updates_; }
   /// Whether `microbatch` of an action of `kind` holds the number of an update. Requires `subject` in range.
   [[nodiscard]] bool counts_updates(OpKind kind, std::int32_t subject) const {
+    if (kind == OpKind::reduce_grad) return !spec_.blocks[BlockId(subject)].reduced_each_microbatch;
     return info(kind).microbatch == MicrobatchUse::update ||
            (kind == OpKind::collective && spec_.collectives[CollectiveId(subject)].per_update());
+  }
+  /// The update whose gradients a REDUCE_GRAD sums, or that an OPT makes; -1 for that of a padding
+  /// microbatch.
+  [[nodiscard]] int update_of(const Action& action) const {
+    return counts_updates(action.kind, action.subject) ? action.update() : spec_.update[action.mb()];
   }
   /// The version of its weights that a stage reads for a microbatch: version n is what OPT of update n - 1
   /// makes, version 0 what the step starts with.

@@ -68,8 +68,9 @@ enum class TensorKind : std::uint8_t {
   inner_gradients,    ///< what W needs from I
   kv_gradient,        ///< gradient of keys and values over slices
   workspace,          ///< temporary buffers of one compute action
+  partial_gradients,  ///< of a block and a microbatch, which REDUCE_GRAD sums for each microbatch
 };
-inline constexpr int kTensorKindCount = 14;
+inline constexpr int kTensorKindCount = 15;
 [[nodiscard]] std::string_view tensor_kind_name(TensorKind kind);
 [[nodiscard]] std::optional<TensorKind> tensor_kind_from_name(std::string_view name);
 
@@ -89,7 +90,8 @@ struct SizeClass {
 };
 std::ostream& operator<<(std::ostream& out, const SizeClass& size_class);
 
-/// Sizes of tensors, looked up like CostTable; what no entry names takes 0 bytes.
+/// Sizes of tensors, looked up like CostTable; what no entry names takes 0 bytes. Partial gradients that none
+/// names are as large as the gradients of the block.
 class SizeTable {
  public:
   /// Requires: size >= 0.

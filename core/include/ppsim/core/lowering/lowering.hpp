@@ -34,9 +34,11 @@ struct LoweringOptions {
   bool load = false;                   ///< LOAD before the F of first stages
   bool unshard = false;                ///< UNSHARD and RESHARD as PyTorch places them
   bool reduce_grad = false;            ///< REDUCE_GRAD after the last B or W of a block on a rank
-  bool optimizer = false;              ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
-  bool clip = false;                   ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
-  int send_done_delay = 0;             ///< of the Program
+  bool reduce_each_microbatch =
+      false;                ///< REDUCE_GRAD of weight groups for each microbatch; needs `reduce_grad`
+  bool optimizer = false;   ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
+  bool clip = false;        ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
+  int send_done_delay = 0;  ///< of the Program
 
   friend bool operator==(const LoweringOptions&, const LoweringOptions&) = default;
 };
@@ -64,7 +66,8 @@ using PassObserver = std::function<void(std::string_view pass, const PassRows& r
 /// `costs` is for IssueOrder::timed and ignored elsewhere; without it F, I, W, R and a
 /// copy of activations take one unit, B two and transfers nothing. `observer` may be empty.
 /// Errors: bad_argument for options that do not go together (clip without optimizer, as-written without
-/// transfers in the schedule) or name stages that the pipeline does not have; deadlock
+/// transfers in the schedule), name stages that the pipeline does not have, or ask for a sum of every
+/// microbatch where no block has copies on several ranks that each of them visits; deadlock
 /// when the rows of the schedule wait for each other.
 [[nodiscard]] Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options,
                                       const CostTable* costs = nullptr,

@@ -49,6 +49,7 @@ struct CollectiveCall {
   std::span<std::byte> summand = {};     ///< is used up; both empty: the rank has no part
   std::span<std::byte> result = {};      ///< where the sum goes, perhaps the summand itself
   RankId receiver = {};                  ///< who gets the sum; none: every member
+  std::span<std::byte> total = {};       ///< what the result is added to in the end; empty: nothing
   [[nodiscard]] bool gets_sum(RankId who) const { return !receiver.valid() || receiver == who; }
 };
 
