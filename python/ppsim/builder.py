@@ -16,6 +16,7 @@ class ScheduleBuilder:
     placement: the rank of each stage. Without it a stage is on the rank that its first action is added to;
     stage s on rank s mod ranks where no rank is named
     edges: pairs of stages, the output of the first being an input of the second; default: a chain
+    side_edges: pairs of stages, of which the first makes one more output for the second, without gradient
     routes: lists of stages, and microbatch_routes: which of them each microbatch takes; default: all stages
     blocks: lists of stages that share parameters
     """
@@ -31,6 +32,7 @@ class ScheduleBuilder:
         name: str = "custom",
         placement: Sequence[int] = (),
         edges: Iterable[tuple[int, int]] = (),
+        side_edges: Iterable[tuple[int, int]] = (),
         routes: Iterable[Sequence[int]] = (),
         microbatch_routes: Sequence[int] = (),
         blocks: Iterable[Sequence[int]] = (),
@@ -42,7 +44,7 @@ class ScheduleBuilder:
         self._shape = _core.Shape()
         self._shape.ranks, self._shape.stages = ranks, stages
         self._shape.microbatches, self._shape.slices = microbatches, slices
-        self._shape.edges = list(edges)
+        self._shape.edges, self._shape.side_edges = list(edges), list(side_edges)
         self._shape.routes = [list(route) for route in routes]
         self._shape.route = list(microbatch_routes)
         self._shape.blocks = [list(block) for block in blocks]

@@ -92,16 +92,25 @@ class Plan:
         return [stage for stage, rank in enumerate(self.program.placement) if rank == self.rank]
 
     @cached_property
-    def blocks(self) -> dict[int, int]:
-        """The parameter block of each stage."""
-        return {stage: block for block, stages in enumerate(self.execution.blocks) for stage in stages}
+    def blocks_of(self) -> dict[int, list[int]]:
+        """The parameter blocks of each stage, ascending."""
+        found: dict[int, list[int]] = {stage: [] for stage in range(self.program.stages)}
+        for block, stages in enumerate(self.execution.blocks):
+            for stage in stages:
+                found[stage].append(block)
+        return found
+
+    @cached_property
+    def reduced_each_microbatch(self) -> frozenset[int]:
+        """Blocks whose REDUCE_GRADs have numbers of microbatches."""
+        return frozenset(self.execution.reduced_each_microbatch)
 
     @cached_property
     def order(self) -> list[int]:
         """All stages, each behind those that feed it."""
         rest, order = set(range(self.program.stages)), list[int]()
         while rest:
-            ready = sorted(stage for stage in rest if not rest & set(self.feeders(stage)))
+            ready = sorted(s for s in rest if not rest & {*self.feeders(s), *self.side_feeders(s)})
             order += ready
             rest -= set(ready)
         return order
@@ -114,6 +123,19 @@ class Plan:
     def readers(self, stage: int) -> list[int]:
         example = self.example(stage)
         return [] if example is None else self.execution.consumers(stage, example)
+
+    @cached_property
+    def _side_edges(self) -> list[tuple[int, int]]:
+        """Whose ends are on one route, ascending."""
+        return [(u, v) for u, v in self.program.side_edges if self.execution.on_route(v, self.example(u) or 0)]
+
+    def side_feeders(self, stage: int) -> list[int]:
+        """Stages that a stage reads an output without gradient of, ascending."""
+        return [producer for producer, reader in self._side_edges if reader == stage]
+
+    def side_readers(self, stage: int) -> list[int]:
+        """Stages for each of which a stage makes an output without gradient, ascending."""
+        return [reader for producer, reader in self._side_edges if producer == stage]
 
     def receiver(self, producer: int, reader: int, microbatch: int) -> int:
         """The stage that receives an output of another rank for all readers on the rank of `reader`."""

@@ -210,3 +210,27 @@ def test_a_target_takes_what_it_adds_itself():
         ppsim.lower(schedule, target="torch-2.15", with_=("reduce-grad", "opt"))
     with pytest.raises(ppsim.Error, match="a target decides this"):
         ppsim.lower(schedule, target="torch-2.15", recompute="full")
+
+
+def test_weights_of_the_ends_are_tied_and_summed_once_or_for_every_microbatch():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=3)
+    counts = {}
+    for way in ("reduce-grad", "reduce-grad-each-microbatch"):
+        program = ppsim.lower(schedule, with_=[way, "opt"], tied=True)
+        assert ppsim.verify(program)
+        assert ppsim.Program.from_json(program.to_json()) == program
+        counts[way] = [sum("2REDUCE_GRAD" in text for text in row) for row in program.rows]
+    assert counts == {"reduce-grad": [1, 1], "reduce-grad-each-microbatch": [3, 3]}
+    with pytest.raises(ppsim.Error, match="for every microbatch"):
+        ppsim.lower(schedule, with_="reduce-grad-each-microbatch")
+
+
+def test_side_edges_are_those_of_the_builder():
+    builder = ppsim.ScheduleBuilder(ranks=3, stages=3, microbatches=1, side_edges=[(0, 2)])
+    for stage in range(3):
+        builder.forward(stage, 0)
+    for stage in reversed(range(3)):
+        builder.backward(stage, 0)
+    program = ppsim.lower(builder.build())
+    assert program.side_edges == [(0, 2)]
+    assert program == ppsim.lower(ppsim.generate("1f1b", ranks=3, microbatches=1, graph="index"))

@@ -53,6 +53,15 @@ def test_gradients_and_updates_are_those_of_jax(name, ranks, optimizer, tmp_path
     assert (tmp_path / "measured.csv").read_text().startswith("rank,queue,index,instruction")
 
 
+@pytest.mark.parametrize("what", ["tied", "each"])
+def test_tied_weights_are_summed_between_processes(what, tmp_path):
+    done = started(3, "1f1b", "3", what, str(tmp_path))
+    assert [code for code, *_ in done] == [0] * 3, done
+    found = [json.loads(out.splitlines()[-1]) for _, out, _ in done]
+    assert all(one["pairs"] > 0 and one["worst"] <= 1e-12 and one["errors"] == [] for one in found), found
+    assert all(one["equal"] for one in found) == (what == "each"), found
+
+
 @pytest.mark.parametrize("fault, message", [("raise", "no such value"), ("die", "")])
 def test_when_one_fails_all_end_and_say_why(fault, message, tmp_path):
     done = started(2, "1f1b", "2", fault, str(tmp_path))

@@ -132,6 +132,36 @@ def test_random_numbers_are_repeated_by_recompute(two):
     assert first["same"] and last["same"]
 
 
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory) -> list:
+    """By function of torch_runs.edges, of both ranks."""
+    return list(zip(*values("edges:everything", 2, tmp_path_factory.mktemp("edges")), strict=True))
+
+
+def test_outputs_without_gradient_take_side_edges(edges):
+    for found in zip(*edges[0], strict=True):
+        assert all(one["pairs"] and one["equal"] for one in found), edges[0]
+
+
+def test_tied_weights_are_those_of_one_model(edges):
+    for found in zip(*edges[1], strict=True):
+        assert all(one["pairs"] and one["worst"] <= CLOSE for one in found), edges[1]
+
+
+def test_tied_weights_that_no_block_or_module_has_are_refused(edges):
+    for rank in (0, 1):
+        unnamed, no_block, other_count, no_name, no_list = edges[2][rank]
+        assert "stages [0, 1] share parameter block 2" in unnamed and "tied=[{0: name, 1: name}]" in unnamed
+        assert "share no parameter block" in no_block and "tied=True" in no_block
+        assert "another number of parameters in each stage" in other_count
+        assert "no such parameter to train" in no_name and "table" in no_name
+        assert "no list of dictionaries" in no_list
+
+
+def test_a_module_that_gives_nothing_for_its_side_edge_is_named(edges):
+    assert all("the module of stage 0 returns too little" in said for said in edges[3]), edges[3]
+
+
 def test_traces_are_those_of_the_program(two):
     for one in of(two, "traced"):
         assert one["errors"] == []

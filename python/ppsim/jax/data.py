@@ -66,20 +66,25 @@ class Data:
         parts = self._layout.parts
         found = {
             (parts[producer], number): value
-            for producer in self._execution.producers(stage, microbatch)
+            for producer in self._feeders(stage, microbatch)
             for number, value in self._activations.pop((stage, microbatch, producer)).items()
         }
         return [found[source] for source in self._layout.split.parts[parts[stage]].inputs]
 
+    def _feeders(self, stage: int, microbatch: int) -> list[int]:
+        """Along edges and side edges."""
+        return [*self._execution.producers(stage, microbatch), *self._layout.plan.side_feeders(stage)]
+
     def hand_over(self, stage: int, microbatch: int, outputs: Arrays, results: Arrays) -> None:
         """After F."""
         parts, every = self._layout.parts, self._layout.split.parts
-        for reader in self._execution.consumers(stage, microbatch):
+        beside = self._layout.plan.side_readers(stage)
+        for reader in [*self._execution.consumers(stage, microbatch), *beside]:
             values = {number: outputs[number] for number in every[parts[reader]].reads(parts[stage])}
             if self._layout.rank(reader) == self._layout.rank(stage):
                 self._activations[reader, microbatch, stage] = values
             else:
-                receiver = self._layout.plan.receiver(stage, reader, microbatch)
+                receiver = reader if reader in beside else self._layout.plan.receiver(stage, reader, microbatch)
                 self._sent.setdefault((stage, microbatch, receiver), {}).update(values)
         for number, value in zip(every[parts[stage]].results, results, strict=True):
             self.results.setdefault(number, {})[microbatch] = value

@@ -48,7 +48,7 @@ class Layout:
     def readers(self, producer: int, receiver: int) -> list[int]:
         """The stages on the rank of the receiver for which it gets an output."""
         example = self._example(receiver)
-        if self.rank(producer) == self.rank(receiver):
+        if self.rank(producer) == self.rank(receiver) or producer in self.plan.side_feeders(receiver):
             return [receiver]
         stages = self.plan.execution.consumers(producer, example)
         return [stage for stage in stages if self.plan.receiver(producer, stage, example) == receiver]
@@ -70,14 +70,21 @@ class Layout:
         for stage, number in enumerate(self.parts):
             part, example = self.split.parts[number], self._example(stage)
             fed = {self.parts[feeder] for feeder in self.plan.execution.producers(stage, example)}
+            aside = {self.parts[feeder] for feeder in self.plan.side_feeders(stage)}
             for producer, place in part.inputs:
-                if producer not in fed:
-                    shape = describe(self.split.parts[producer].outputs[place])
+                value = self.split.parts[producer].outputs[place]
+                if producer in fed or (producer in aside and not has_gradient(value)):
+                    continue
+                shape, known = describe(value), ", ".join(f"{feeder} -> {number}" for feeder in sorted(fed))
+                if producer in aside:
                     raise Error(
-                        f"a value of stage {producer}, {shape}, is used in stage {number}, and the program has no edge for it",
-                        found=", ".join(f"{feeder} -> {number}" for feeder in sorted(fed)) or f"no edge to stage {number}",
-                        expected=f"an edge {producer} -> {number}, or the value among those of each enter_stage between the two",
-                    )
+                        f"a value of stage {producer}, {shape}, is used in stage {number}, and the side edge between them "
+                        "takes no gradient back", found=shape, expected="integers or booleans, or an edge with a gradient")
+                raise Error(
+                    f"a value of stage {producer}, {shape}, is used in stage {number}, and the program has no edge for it",
+                    found=known or f"no edge to stage {number}",
+                    expected=f"an edge {producer} -> {number}, or the value among those of each enter_stage between the two",
+                )
 
     def _example(self, stage: int) -> int:
         """A microbatch that visits a stage."""
@@ -100,11 +107,15 @@ def _places(plan: Plan) -> list[int]:
         route = [s for s in range(plan.program.stages) if plan.execution.on_route(s, microbatch)]
         done: list[int] = []
         while len(done) < len(route):
-            ready = (s for s in route if s not in done and set(plan.execution.producers(s, microbatch)) <= set(done))
+            ready = (s for s in route if s not in done and _feeders(plan, s, microbatch) <= set(done))
             stage = next(ready)
             places[stage] = len(done)
             done.append(stage)
     return places
+
+
+def _feeders(plan: Plan, stage: int, microbatch: int) -> set[int]:
+    return {*plan.execution.producers(stage, microbatch), *plan.side_feeders(stage)}
 
 
 def _first_of_routes(plan: Plan) -> Iterable[int]:

@@ -265,8 +265,6 @@ def _of_pipeline(plan: Plan) -> Iterable[str]:
             f"it cuts sequences into {plan.program.slices} slices, and a function does not say what it keeps of the "
             "slices before (keys and values)"
         )
-    if plan.program.side_edges:
-        yield "it has side edges: an output without gradient is one of a stage's outputs in a function"
     if plan.program.padding:
         yield f"{plan.program.padding} of its microbatches are padding, which no function computes"
     for name in plan.execution.collectives:

@@ -35,6 +35,8 @@ class Weights:
         self._update = jax.jit(update_of(optimizer)) if optimizer is not None else None
         self._add = jax.jit(lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
         self._states: dict[tuple[int, int], Any] = {}  #: of the optimizer, by block and rank
+        #: Parameters whose gradients are summed across ranks for every microbatch.
+        self._apart = {number for block in layout.plan.reduced_each_microbatch for number in layout.blocks[block]}
         self.set(parameters)
 
     def set(self, parameters: Sequence[Any]) -> None:
@@ -70,6 +72,9 @@ class Weights:
             zeros = [jnp.zeros_like(self._newest(number, self._layout.rank(stage))) for number in numbers]
             for _ in range(2):
                 self.collect(stage, microbatch, zeros)
+        if self._processes is None:
+            for block in self._layout.plan.reduced_each_microbatch:
+                self._reduce_part(block, microbatch, -1)
         for plan in (plan for plan in self._layout.plans if plan.rank in self._ranks):
             for block in sorted({block for block, _ in plan.cells("OPT")}):
                 self.update(block, 0, plan.rank)
@@ -101,20 +106,38 @@ class Weights:
         return found
 
     def collect(self, stage: int, microbatch: int, gradients: Arrays) -> Arrays:
-        """After B or W. Returns the sums of this stage."""
+        """After B or W. Returns the sums of this stage, and what is summed across ranks microbatch by microbatch."""
+        every = dict(zip(self._parameters(stage), gradients, strict=True))
+        apart = {(number, stage): value for number, value in every.items() if number in self._apart}
+        self._parts.setdefault(microbatch, {}).update(apart)
+        mine = [value for number, value in every.items() if number not in self._apart]
         key = stage, self._updates[microbatch]
         before = self._sums.get(key)
-        self._sums[key] = gradients if before is None else self._add(before, gradients)
-        return self._sums[key]
+        self._sums[key] = mine if before is None else self._add(before, mine)
+        return [*self._sums[key], *apart.values()]
 
     def reduce(self, block: int, update: int, communicator: int) -> Arrays:
         """REDUCE_GRAD."""
+        if block in self._layout.plan.reduced_each_microbatch:
+            return self._reduce_part(block, update, communicator)
         numbers = self._layout.blocks[block]
         if self._processes is not None and numbers and len(self._layout.plan.members[communicator]) > 1:
             totals = self._processes.add(communicator, [self._local_sum(number, update) for number in numbers])
             for number, total in zip(numbers, totals, strict=True):
                 self._totals[number, update] = self._scaled(total, update)
         return [self._gradient(number, update) for number in numbers]
+
+    def _reduce_part(self, block: int, microbatch: int, communicator: int) -> Arrays:
+        """Of one microbatch: added to the sums of those before. Where all ranks are here, the first of them does it."""
+        parts, update = self._parts.get(microbatch, {}), self._updates[microbatch]
+        numbers = [n for n in self._layout.blocks[block] if any((n, stage) in parts for stage in self._layout.stages[n])]
+        found = [self._over_stages(n, {s: parts.pop((n, s)) for s in self._layout.stages[n] if (n, s) in parts}) for n in numbers]
+        if self._processes is not None and len(self._layout.plan.members[communicator]) > 1 and found:
+            found = self._processes.add(communicator, found)
+        for number, part in zip(numbers, found, strict=True):
+            before = self._reduced.get((number, update))
+            self._reduced[number, update] = part if before is None else before + part
+        return [self._reduced[number, update] for number in numbers]
 
     def norm(self, update: int, communicator: int) -> Arrays:
         """COLL norm: of the gradients of all parameters, each counted once."""
@@ -165,14 +188,28 @@ class Weights:
         return self._totals[key]
 
     def _local_sum(self, number: int, update: int) -> Any:
-        """Over the stages of this process, the lowest first."""
-        device, total = self._devices[self._home(number)], None
+        """Over the stages of this process."""
+        if number in self._apart:
+            total = self._reduced.get((number, update))
+            return jnp.zeros_like(self._newest(number, self._home(number))) if total is None else total
+        found = {}
         for stage in self._layout.stages[number]:
-            part = self._layout.split.parts[self._layout.parts[stage]]
-            if number in part.parameters and (stage, update) in self._sums:
-                mine = jax.device_put(self._sums[stage, update][part.parameters.index(number)], device)
-                total = mine if total is None else total + mine
+            added = [other for other in self._parameters(stage) if other not in self._apart]
+            if number in added and (stage, update) in self._sums:
+                found[stage] = self._sums[stage, update][added.index(number)]
+        return self._over_stages(number, found)
+
+    def _over_stages(self, number: int, found: dict[int, Any]) -> Any:
+        """The sum of what the stages of this process have, the lowest first; zeros of none."""
+        device, total = self._devices[self._home(number)], None
+        for _, value in sorted(found.items()):
+            mine = jax.device_put(value, device)
+            total = mine if total is None else total + mine
         return jnp.zeros_like(self._newest(number, self._home(number))) if total is None else total
+
+    def _parameters(self, stage: int) -> list[int]:
+        """Numbers of those that a stage reads."""
+        return self._layout.split.parts[self._layout.parts[stage]].parameters
 
     def _scaled(self, total: Any, update: int) -> Any:
         return total / self._updates.count(update) if self._mean else total
@@ -205,6 +242,8 @@ class Weights:
     def _clear(self) -> None:
         self._sums: dict[tuple[int, int], Arrays] = {}  #: by stage and update
         self._totals: dict[tuple[int, int], Any] = {}  #: by parameter and update
+        self._parts: dict[int, dict[tuple[int, int], Any]] = {}  #: by microbatch, parameter and stage, until their REDUCE_GRAD
+        self._reduced: dict[tuple[int, int], Any] = {}  #: sums of these across ranks, by parameter and update
         self.norms: dict[int, float] = {}
 
 

@@ -51,9 +51,9 @@ def _of_wrapper(plan: Plan, number: int, stage: Whole) -> Iterable[str]:
             yield f"there is no {kind} of stage {number}: lower it with {option}"
     if not stage.is_sharded:
         return
-    block = plan.blocks[number]
-    if len(plan.execution.blocks[block]) > 1:
-        yield f"stages {plan.execution.blocks[block]} share the block of stage {number}, which is sharded"
+    for block in plan.blocks_of[number]:
+        if len(plan.execution.blocks[block]) > 1:
+            yield f"stages {plan.execution.blocks[block]} share a block of stage {number}, which is sharded"
     if plan.execution.asynchronous:
         yield f"it keeps versions of the weights of stage {number}, which are sharded"
     moved = {cell for kind in ("OFFLOAD", "SEND_A") for cell in plan.cells(kind) if cell[0] == number}
@@ -67,8 +67,6 @@ def _of_pipeline(plan: Plan) -> Iterable[str]:
             f"it cuts sequences into {plan.program.slices} slices, and a module does not say what it keeps of the "
             "slices before (keys and values)"
         )
-    if plan.program.side_edges:
-        yield "it has side edges, whose outputs no module makes"
     if plan.program.padding:
         yield f"{plan.program.padding} of its microbatches are padding, which no module computes"
     for name in plan.execution.collectives:
@@ -77,13 +75,6 @@ def _of_pipeline(plan: Plan) -> Iterable[str]:
 
 
 def _of_blocks(plan: Plan) -> Iterable[str]:
-    owned: dict[int, list[int]] = {}
-    for block, stages in enumerate(plan.execution.blocks):
-        for stage in stages:
-            owned.setdefault(stage, []).append(block)
-    for stage, blocks in owned.items():
-        if len(blocks) > 1:
-            yield f"stage {stage} owns {len(blocks)} parameter blocks, and a module is one"
     reduced = {block for block, _ in _cells_everywhere(plan, "REDUCE_GRAD")}
     trained = bool(_cells_everywhere(plan, "B") or _cells_everywhere(plan, "W"))
     for block in range(len(plan.execution.blocks)):

@@ -27,6 +27,7 @@ class Data:
         self._inputs: list[Tensors] | None = None
         self._targets: list[Any] | None = None
         self._outputs: dict[int, tuple[Shape, ...]] = {}  #: shapes, by stage
+        self._side_outputs: dict[tuple[int, int], Shape] = {}  #: of side edges
         self._first_inputs: tuple[Shape, ...] | None = None  #: of a microbatch of the first step
         self._saved: dict[int, int] = {}  #: bytes that a backward needs, by stage
         self._loaded: dict[tuple[int, int], Tensors] = {}
@@ -62,27 +63,33 @@ class Data:
                 store.set(f"shapes/{stage}", _to_json(known[stage], self._saved[stage]))
             else:
                 known[stage], self._saved[stage] = _from_json(get(store, f"shapes/{stage}", look))
-        self._outputs = known
+        for stage, shapes in known.items():
+            self._outputs[stage] = self._main(stage, known)
+            of_sides = shapes[len(self._outputs[stage]) :]
+            for reader, shape in zip(self._plan.side_readers(stage), of_sides, strict=True):
+                self._side_outputs[stage, reader] = shape
 
     def example(self, stage: int) -> tuple[Tensors, Any]:
         """Inputs of a stage, zeros where they are other stages', and the target; shapes are known."""
         microbatch = self._plan.example(stage) or 0
-        feeders = self._plan.feeders(stage)
-        shapes = [shape for feeder in feeders for shape in self._outputs[feeder]]
-        zeros = tuple(shape.empty(self._device).zero_() for shape in shapes)
-        return zeros or self._on_device(microbatch), self.target(stage, microbatch)
+        shapes = [shape for feeder in self._plan.feeders(stage) for shape in self._outputs[feeder]]
+        of_sides = [self._side_outputs[feeder, stage] for feeder in self._plan.side_feeders(stage)]
+        zeros, side = ([shape.empty(self._device).zero_() for shape in some] for some in (shapes, of_sides))
+        return (*(zeros or self._on_device(microbatch)), *side), self.target(stage, microbatch)
 
     def load(self, stage: int, microbatch: int) -> None:
         """LOAD."""
         self._loaded[stage, microbatch] = self._on_device(microbatch)
 
     def inputs(self, stage: int, microbatch: int) -> Tensors:
-        """All inputs of a stage, those of the lowest producer first."""
+        """All inputs of a stage, those of the lowest producer first, and behind them those of side edges."""
         producers = self._plan.execution.producers(stage, microbatch)
         found: Tensors | None = self._loaded.pop((stage, microbatch), None)
         if producers:
             found = tuple(t for producer in producers for t in self._activations.pop((stage, microbatch, producer)))
         found = found or self._on_device(microbatch)
+        for producer in self._plan.side_feeders(stage):
+            found += self._activations.pop((stage, microbatch, producer))
         used_here(found)
         return found
 
@@ -93,8 +100,13 @@ class Data:
         moved = tuple(item.to(self._device) for item in items)
         return moved[0] if len(moved) == 1 else moved
 
-    def hand_over(self, stage: int, microbatch: int, outputs: Tensors, loss: Any) -> None:
-        """After F."""
+    def hand_over(self, stage: int, microbatch: int, outputs: Tensors, side: Tensors, loss: Any) -> None:
+        """After F. side: outputs of side edges, the lowest reader first."""
+        for reader, tensor in zip(self._plan.side_readers(stage), side, strict=True):
+            if self._plan.is_local(reader):
+                self._activations[reader, microbatch, stage] = (tensor,)
+            else:
+                self._sent[stage, microbatch, reader] = (tensor,)
         readers = self._plan.execution.consumers(stage, microbatch)
         free = tuple(tensor.detach() for tensor in outputs)
         for reader in readers:
@@ -136,6 +148,9 @@ class Data:
 
     def receive_activations(self, stage: int, microbatch: int, producer: int) -> Tensors:
         """Empty ones, which the message fills."""
+        if (producer, stage) in self._side_outputs:
+            found = self._activations[stage, microbatch, producer] = (self._side_outputs[producer, stage].empty(self._device),)
+            return found
         tensors = tuple(shape.empty(self._device) for shape in self._outputs[producer])
         for reader in self._plan.execution.consumers(producer, microbatch):
             if self._plan.receiver(producer, reader, microbatch) == stage:
@@ -198,11 +213,18 @@ class Data:
                         expected=f"{self._first_inputs}, or drop_last=True where a last batch is smaller")
 
     def _shapes_of(self, stage: int, known: dict[int, tuple[Shape, ...]]) -> tuple[tuple[Shape, ...], int]:
-        feeders = self._plan.feeders(stage)
-        if feeders:
-            return shapes_behind(self._stages[stage], [shape for feeder in feeders for shape in known[feeder]])
-        assert self._inputs is not None
-        return shapes_behind(self._stages[stage], shapes_of(self._inputs[0]))
+        inputs = [shape for feeder in self._plan.feeders(stage) for shape in self._main(feeder, known)]
+        if not self._plan.feeders(stage):
+            assert self._inputs is not None
+            inputs += shapes_of(self._inputs[0])
+        for feeder in self._plan.side_feeders(stage):
+            place = self._plan.side_readers(feeder).index(stage)
+            inputs.append(known[feeder][len(self._main(feeder, known)) + place])
+        return shapes_behind(self._stages[stage], inputs)
+
+    def _main(self, stage: int, known: dict[int, tuple[Shape, ...]]) -> tuple[Shape, ...]:
+        """Shapes of the outputs that are no side edge's."""
+        return known[stage][: len(known[stage]) - len(self._plan.side_readers(stage))]
 
 
 def _to_json(shapes: Sequence[Shape], saved: int) -> str:

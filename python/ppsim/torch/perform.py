@@ -68,7 +68,8 @@ class Performer:
         version = self._weights.version(action.subject, microbatch)
         inputs = self._data.inputs(action.subject, microbatch)
         cell = stage.forward(microbatch, inputs, self._data.target(action.subject, microbatch), version)
-        self._data.hand_over(action.subject, microbatch, cell.outputs, cell.loss)
+        self._data.hand_over(action.subject, microbatch, cell.outputs, cell.side, cell.loss)
+        cell.side = ()
         if microbatch in stage.recomputed or not stage.trains:
             cell.outputs, cell.loss = (), None
         if not stage.trains:

@@ -28,6 +28,7 @@ from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
 from ppsim.torch.perform import Performer
 from ppsim.torch.replicas import replicas_of
 from ppsim.torch.stage import Loss, Stage
+from ppsim.torch.ties import Tied, Ties, in_words
 from ppsim.torch.traces import Traces
 from ppsim.torch.transfers import Transfers
 from ppsim.torch.watch import StepFailed, Watch, described
@@ -66,6 +67,8 @@ class Runtime:
     further pipelines have copies or shards of them
     certificate: of this Program, for a transport that covers the backend's, or the Verdict that has it;
     unverified=True runs without one
+    tied: of each block that stages share beside their own, by stage the names of its parameters in the stage's module:
+    [{0: "embedding.weight", 3: "head.weight"}]; the same on all ranks
     loss: (output, target) -> mean loss of a microbatch; without it the program must have no backward
     optimizer: parameters of a block -> optimizer, for a program with OPT
     backend: gloo or nccl; default: that of the default process group, else nccl on GPUs and gloo on CPUs
@@ -85,6 +88,7 @@ class Runtime:
         certificate: Certificate | Verdict | None = None,
         *,
         loss: Loss | None = None,
+        tied: Tied = (),
         optimizer: MakeOptimizer | None = None,
         backend: str | None = None,
         unverified: bool = False,
@@ -114,16 +118,17 @@ class Runtime:
             check_features(plan)
             check_replicas(plan, wrapped)
             _check_stages(plan, stages, loss, self.backend)
+            Ties(plan, tied).check(wrapped)
             _check_updates(plan, optimizer is not None, clip_norm is not None)
             return plan, pipeline
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
-                "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
+                "tied": in_words(tied), "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
         self._plan, self._pipeline, stores = meeting.meet_others(checked, says, meeting_s)
         self._watch = Watch(self._plan, stores.own(), silence_s=silence_s, replicas=stores.of_replicas())
         self._steps, self._closed, self._failed = 0, False, False
         try:
-            self._open(stages, loss, optimizer, stores, scale=scale_gradients, clip_norm=clip_norm)
+            self._open(stages, loss, optimizer, stores, tied=tied, scale=scale_gradients, clip_norm=clip_norm)
         except BaseException as wrong:  # the others wait for this rank
             self._watch.fail(described(wrong))
             self._watch.close()
@@ -136,11 +141,12 @@ class Runtime:
 
     def _open(
         self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None,
-        stores: meeting.Stores, *, scale: bool, clip_norm: float | None,
+        stores: meeting.Stores, *, tied: Tied, scale: bool, clip_norm: float | None,
     ) -> None:
         self._device = device_of(stages.values(), self.backend)
         self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
-        self._weights = Weights(self._plan, self._stages, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
+        ties = Ties(self._plan, tied)
+        self._weights = Weights(self._plan, self._stages, ties, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
         meeting.open_default_group(self.backend, stores, self._plan, self._device)
         self._store = stores.own()
         self._transfers = Transfers(self._plan, self._pipeline.processes, self.backend, self._device)
@@ -245,6 +251,8 @@ class Runtime:
             splits=any(stage == number for stage, _ in plan.cells("I")),
             recomputed=frozenset(mb for stage, mb in plan.cells("R") if stage == number),
             moved=frozenset(mb for stage, mb in moved if stage == number),
+            side_inputs=len(plan.side_feeders(number)),
+            side_outputs=len(plan.side_readers(number)),
             device=self._device,
         )
 

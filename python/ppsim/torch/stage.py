@@ -36,6 +36,7 @@ class Cell:
     target: Any = None
     version: int = 0
     outputs: Tensors = ()  #: with their graph, where a backward follows
+    side: Tensors = ()  #: outputs of side edges
     loss: Any = None
     shelf: Shelf | None = None
     random: Any = None  #: state of the generators before F, where R repeats it
@@ -48,6 +49,7 @@ class Stage:
 
     is_first: its inputs need no gradient; loss: of a last stage; trains: whether backwards follow; splits: as I and W
     recomputed and moved: microbatches whose forward is repeated, and whose saved activations are moved
+    side_inputs, side_outputs: how many of the last inputs and outputs are those of side edges, without gradient
     device: that the rank computes on; default: that of the parameters
     """
 
@@ -62,12 +64,15 @@ class Stage:
         splits: bool = False,
         recomputed: frozenset[int] = frozenset(),
         moved: frozenset[int] = frozenset(),
+        side_inputs: int = 0,
+        side_outputs: int = 0,
         device: Any = None,
     ) -> None:
         self.replicas = replicas_of(number, module)
         self.number, self.module, self.loss = number, self.replicas.module, loss
         self.is_first, self.trains, self.splits = is_first, trains, splits
         self.recomputed, self.moved = recomputed, moved
+        self.side_inputs, self.side_outputs = side_inputs, side_outputs
         # Imported here: it brings much of the compiler along, which a program with whole backwards does not need.
         self._halves: Any = importlib.import_module("torch.distributed.pipelining._backward") if splits else None
         self.versions: dict[int, dict[str, Any]] = {}  #: of the parameters; empty: those of the module
@@ -100,6 +105,7 @@ class Stage:
         now = _random_state(self.device)
         _set_random_state(cell.random, self.device)
         self._compute(cell)
+        cell.side = ()  # F has handed them over
         _set_random_state(now, self.device)
 
     def backward(self, microbatch: int, gradients: Tensors) -> Tensors:
@@ -145,8 +151,14 @@ class Stage:
 
     def _leaves(self, inputs: Tensors) -> Tensors:
         """Inputs that gradients are taken of, cut off from whatever made them."""
-        wanted = self.trains and not self.is_first
-        return tuple(tensor.detach().requires_grad_(wanted and tensor.is_floating_point()) for tensor in inputs)
+        return tuple(
+            tensor.detach().requires_grad_(self.trains and wanted and tensor.is_floating_point())
+            for tensor, wanted in zip(inputs, self.with_gradient(len(inputs)), strict=True)
+        )
+
+    def with_gradient(self, count: int) -> list[bool]:
+        """Which of so many inputs may have gradients."""
+        return [not self.is_first and place < count - self.side_inputs for place in range(count)]
 
     def _kept(self, cell: Cell) -> list[Any]:
         return [*self.module.parameters(), *self.module.buffers(), *self._leaf_versions(cell), *cell.inputs]
@@ -157,9 +169,24 @@ class Stage:
     def _compute(self, cell: Cell) -> None:
         with contextlib.nullcontext() if cell.shelf is None else cell.shelf.hooks():
             value = self._call(cell)
-            cell.outputs = tensors_of(value, f"the output of stage {self.number}")
+            cell.outputs, side = self.outputs_of(value)
+            cell.side = tuple(tensor.detach() for tensor in side)
             if self.loss is not None:
-                cell.loss = self.loss(value, cell.target)
+                cell.loss = self.loss(self._without_side(value, cell.outputs), cell.target)
+
+    def outputs_of(self, value: Any) -> tuple[Tensors, Tensors]:
+        """What the module returns, and what it returns behind that for side edges. Raises Error where it has not as much."""
+        found = tensors_of(value, f"the output of stage {self.number}")
+        if len(found) <= self.side_outputs:
+            raise Error(f"the module of stage {self.number} returns too little", found=f"{len(found)} tensors",
+                        expected=f"its output and {self.side_outputs} more, one for each side edge")
+        end = len(found) - self.side_outputs
+        return found[:end], found[end:]
+
+    def _without_side(self, value: Any, outputs: Tensors) -> Any:
+        if not self.side_outputs:
+            return value
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def _call(self, cell: Cell) -> Any:
         if self.versions:
@@ -247,14 +274,17 @@ def _run_on_zeros(stage: Stage, inputs: Sequence[Shape]) -> tuple[Shape, ...]:
     for buffer, before in zip(stage.module.buffers(), buffers, strict=True):
         buffer.copy_(before)
     _set_random_state(random, stage.device)
-    return shapes_of(tensors_of(value, f"the output of stage {stage.number}"))
+    return shapes_of(tuple(t for tensors in stage.outputs_of(value) for t in tensors))
 
 
 def _meta_run(stage: Stage, inputs: Sequence[Shape]) -> tuple[tuple[Shape, ...], int]:
     meta = torch.device("meta")
     state = {**dict(stage.module.named_parameters()), **dict(stage.module.named_buffers())}
     weights = {name: tensor.detach().to(meta).requires_grad_(tensor.requires_grad) for name, tensor in state.items()}
-    arguments = [shape.empty(meta).requires_grad_(shape.has_gradient and not stage.is_first) for shape in inputs]
+    arguments = [
+        shape.empty(meta).requires_grad_(shape.has_gradient and wanted)
+        for shape, wanted in zip(inputs, stage.with_gradient(len(inputs)), strict=True)
+    ]
     shelf = Shelf([*weights.values(), *arguments], meta)
     with meta, shelf.hooks() if stage.trains else torch.no_grad():
         value = torch.func.functional_call(stage.module, weights, tuple(arguments))

@@ -12,6 +12,7 @@ from ppsim.execution import Plan
 from ppsim.torch.replicas import local
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
+from ppsim.torch.ties import Ties
 
 #: parameters of a block -> what updates them
 MakeOptimizer = Callable[[list[Any]], Any]
@@ -28,6 +29,7 @@ class Weights:
         self,
         plan: Plan,
         stages: dict[int, Stage],
+        ties: Ties,
         *,
         scale: bool,
         clip_norm: float | None,
@@ -35,13 +37,17 @@ class Weights:
     ) -> None:
         self._plan, self._scale, self._clip_norm = plan, scale, clip_norm
         self._copies: dict[int, list[list[Any]]] = {}  #: by block, of each stage on this rank
+        self._shares: dict[tuple[int, int], list[Any]] = {}  #: the same by block and stage
         for number, stage in stages.items():
-            self._copies.setdefault(plan.blocks[number], []).append(_trained(stage))
+            for block in plan.blocks_of[number]:
+                share = self._shares[block, number] = ties.parameters(block, number, stage.module)
+                self._copies.setdefault(block, []).append(share)
         self._stages = stages
         self._check_copies()
         self.optimizers = self._make_optimizers(optimizer)
         self._updates = plan.execution.updates
         self._sums: dict[tuple[int, int], list[Any]] = {}  #: gradients by block and update, of asynchronous steps
+        self._parts: dict[tuple[int, int], list[Any]] = {}  #: by block and microbatch, until their REDUCE_GRAD
         self._scaled: set[tuple[int, int]] = set()
         self._readers: dict[tuple[int, int], int] = {}  #: microbatches that still need a version, by stage
         self.norms: dict[int, Any] = {}  #: by update
@@ -52,6 +58,7 @@ class Weights:
         self._scaled.clear()
         self._set_earlier_aside()
         self._sums.clear()
+        self._parts.clear()
         self.norms.clear()
         if self._plan.execution.asynchronous:
             self._count_readers()
@@ -72,17 +79,16 @@ class Weights:
                     mine.detach().copy_(first.detach())
 
     def collect(self, stage: int, microbatch: int) -> None:
-        """After B or W: in an asynchronous step gradients go to the update that the microbatch feeds, and a
-        version that no microbatch needs any more is dropped."""
+        """After B or W: gradients that are summed across ranks microbatch by microbatch are set apart. In an
+        asynchronous step gradients go to the update that the microbatch feeds, and a version that no microbatch needs
+        any more is dropped."""
+        for block in self._plan.reduced_each_microbatch.intersection(self._plan.blocks_of[stage]):
+            _move_gradients(self._shares[block, stage], self._parts, (block, microbatch))
         if not self._plan.execution.asynchronous:
             return
         version = self._version(stage, microbatch)
-        leaves = self._stages[stage].parameters(version)
-        sums = self._sums.setdefault((self._plan.blocks[stage], self._updates[microbatch]), [None] * len(leaves))
-        for place, leaf in enumerate(leaves):
-            if leaf.grad is not None:
-                sums[place] = leaf.grad if sums[place] is None else sums[place].add_(leaf.grad)
-                leaf.grad = None
+        (block,) = self._plan.blocks_of[stage]
+        _move_gradients(self._stages[stage].parameters(version), self._sums, (block, self._updates[microbatch]))
         self._readers[stage, version] -= 1
         if self._readers[stage, version] == 0:
             del self._stages[stage].versions[version]
@@ -91,17 +97,33 @@ class Weights:
         """That a stage reads for a microbatch; 0 where a step has one."""
         return self._version(stage, microbatch) if self._plan.execution.asynchronous else 0
 
-    def reduce(self, block: int, update: int, communicator: int, add: Sum) -> None:
+    def reduce(self, block: int, number: int, communicator: int, add: Sum) -> None:
         """REDUCE_GRAD. Replicas have the mean over them, as in PyTorch."""
+        if block in self._plan.reduced_each_microbatch:
+            return self._reduce_part(block, number, communicator, add)
         for stage in self._local_stages(block)[:1]:
-            self._stages[stage].replicas.reduce([] if self._is_sharded(block) else self.gradients(block, update))
-        gradients = self.gradients(block, update)
+            self._stages[stage].replicas.reduce([] if self._is_sharded(block) else self.gradients(block, number))
+        self._add_ranks(self.gradients(block, number), communicator, add)
+        self._scale_once(block, number)
+
+    def _reduce_part(self, block: int, microbatch: int, communicator: int, add: Sum) -> None:
+        """Of one microbatch: the sum over ranks is added to those of the microbatches before."""
+        parameters = self._copies[block][0]
+        found = self._parts.pop((block, microbatch), [None] * len(parameters))
+        part = [torch.zeros_like(p) if mine is None else mine for mine, p in zip(found, parameters, strict=True)]
+        for stage in self._local_stages(block)[:1]:
+            self._stages[stage].replicas.reduce(part)
+        self._add_ranks(part, communicator, add)
+        sums = self._sums.setdefault((block, self._updates[microbatch]), [None] * len(part))
+        for place, mine in enumerate(part):
+            sums[place] = mine if sums[place] is None else sums[place].add_(mine)
+
+    def _add_ranks(self, gradients: list[Any], communicator: int, add: Sum) -> None:
         used_here(map(local, gradients))
         if len(self._plan.members[communicator]) > 1 and gradients:
             flat = _flat(gradients)
             add(flat, communicator)
             _unflatten(flat, gradients)
-        self._scale_once(block, update)
 
     def norm(self, update: int, communicator: int, add: Sum, add_shards: SumOfShards) -> None:
         """COLL norm: of the gradients of all blocks, each counted once."""
@@ -154,7 +176,7 @@ class Weights:
 
     def gradients(self, block: int, update: int) -> list[Any]:
         """Of each parameter of a block; zeros where none came."""
-        if self._plan.execution.asynchronous:
+        if self._plan.execution.asynchronous or block in self._plan.reduced_each_microbatch:
             return self._sums_of(block, update)
         first, *others = self._copies[block]
         for place, parameter in enumerate(first):
@@ -224,7 +246,12 @@ class Weights:
         return any(self._stages[stage].replicas.is_sharded for stage in self._local_stages(block))
 
     def _communicator(self, block: int) -> int:
-        return next(a.communicator for a in self._plan.actions() if a.kind == "REDUCE_GRAD" and a.subject == block)
+        found = (a.communicator for a in self._plan.actions() if a.kind == "REDUCE_GRAD" and a.subject == block)
+        communicator = next(found, None)
+        if communicator is None:
+            raise Error(f"ranks {self._plan.owners(block)} share parameter block {block}, and nothing of the program is between them",
+                        expected="a program with a REDUCE_GRAD of it")
+        return communicator
 
     def _device(self) -> Any:
         return next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
@@ -245,8 +272,14 @@ class Weights:
         return {block: make(_unique(self._copies[block])) for block in updated} if make else {}
 
 
-def _trained(stage: Stage) -> list[Any]:
-    return [parameter for parameter in stage.module.parameters() if parameter.requires_grad]
+def _move_gradients(leaves: Sequence[Any], sums: dict[tuple[int, int], list[Any]], key: tuple[int, int]) -> None:
+    """From the leaves to where they are added up."""
+    found = sums.setdefault(key, [None] * len(leaves))
+    for place, leaf in enumerate(leaves):
+        if leaf.grad is not None:
+            used_here([leaf.grad, found[place]])
+            found[place] = leaf.grad if found[place] is None else found[place].add_(leaf.grad)
+            leaf.grad = None
 
 
 def _unique(copies: Sequence[Sequence[Any]]) -> list[Any]:

@@ -17,14 +17,17 @@ from ppsim._native import _core  # noqa: E402
 
 
 def main(name: str, ranks: int, what: str, folder: str) -> dict[str, Any]:
-    """what: gradients, opt, or a fault of rank 1: raise, die, other (a program)"""
+    """what: gradients, opt, tied or each (tied weights, summed once or for every microbatch), or a fault of rank 1:
+    raise, die, other (a program)"""
     added = ("reduce-grad", "opt", "clip") if what == "opt" else ("reduce-grad",)
-    program = models.program_of(name, ranks, 4, {"with_": added})
+    program = shared(name, ranks, what) if what in ("tied", "each") else models.program_of(name, ranks, 4, {"with_": added})
     rank = ppsim.jax.prepare(program)
     if what == "other" and rank == 1:
         program = models.program_of("gpipe", ranks, 4)
     function = faulty(what, rank) if what in ("raise", "die") else models.chain
     params, data = models.layers(models.parts_of(program)), models.batch(4)
+    if what in ("tied", "each"):
+        function, params = models.tied, models.tied_params(ranks)
     proof = ppsim.check(program, transport=ppsim.jax.TRANSPORT)
     updated: dict[str, Any] = {"optimizer": models.sgd, "clip_norm": 1e9} if what == "opt" else {}
     with ppsim.jax.Runtime(program, function, params, data, proof, outputs=models.OUTPUTS, **updated) as runtime:
@@ -38,7 +41,15 @@ def main(name: str, ranks: int, what: str, folder: str) -> dict[str, Any]:
     return {"rank": rank, "pairs": len(pairs), "equal": equal, "worst": worst, "loss": loss, "errors": errors, "norm": steps[0].norm}
 
 
+def shared(name: str, ranks: int, what: str) -> ppsim.Program:
+    """With a block for the first and the last stage, which share a matrix."""
+    added = "reduce-grad" if what == "tied" else "reduce-grad-each-microbatch"
+    return ppsim.lower(ppsim.generate(name, ranks=ranks, microbatches=4), tied=True, with_=added)
+
+
 def expected(params: Any, what: str) -> Any:
+    if what in ("tied", "each"):
+        return ppsim.jax.plain_step(models.tied, params, models.batch(4), microbatches=4, outputs=models.OUTPUTS)[1]
     if what != "opt":
         return models.plain_gradients(params, 4)
     for _ in range(2):
