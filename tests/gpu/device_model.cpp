@@ -99,6 +99,7 @@ class DeviceModel final : public CpuStageModel {
   SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override {
+    blocks_[parameters.data()] = {&pipeline, block};
     Copies copies(device_);
     stages(pipeline).initialize(device_.stream, block, copies.of(parameters), copies.of(optimizer_state));
     copies.bring_back();
@@ -152,9 +153,10 @@ class DeviceModel final : public CpuStageModel {
     Copies copies(device_);
     double one = 1;
     const auto norm = copies.of(std::as_writable_bytes(std::span(&one, 1)));
-    any_stages().update(device_.stream,
-                        {copies.of(parameters), copies.of(gradients), copies.of(optimizer_state),
-                         reinterpret_cast<const double*>(norm.data()), gradient_scale});
+    const auto [pipeline, block] = blocks_.at(parameters.data());
+    stages(*pipeline).update(device_.stream,
+                             {block, copies.of(parameters), copies.of(gradients), copies.of(optimizer_state),
+                              reinterpret_cast<const double*>(norm.data()), gradient_scale});
     copies.bring_back();
   }
   void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
@@ -196,6 +198,8 @@ class DeviceModel final : public CpuStageModel {
   std::unique_ptr<CpuStageModel> cpu_;
   std::unique_ptr<GpuStageModel> gpu_;
   mutable std::map<const Pipeline*, std::unique_ptr<GpuStages>> stages_;
+  /// By where their parameters were initialized.
+  mutable std::map<const std::byte*, std::pair<const Pipeline*, BlockId>> blocks_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "support/host_gpu_model.hpp"
 
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -60,6 +62,10 @@ class HostGpuModel final : public CpuStageModel {
   SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override {
+    {
+      const std::scoped_lock lock(mutex_);
+      blocks_[parameters.data()] = {&pipeline, block};
+    }
     open(pipeline)->initialize(nullptr, block, parameters, optimizer_state);
   }
   void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
@@ -81,7 +87,8 @@ class HostGpuModel final : public CpuStageModel {
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
               std::span<std::byte> optimizer_state, double gradient_scale) const override {
     const double one = 1;
-    open_any()->update(nullptr, {parameters, gradients, optimizer_state, &one, gradient_scale});
+    const auto [pipeline, block] = block_at(parameters.data());
+    open(*pipeline)->update(nullptr, {block, parameters, gradients, optimizer_state, &one, gradient_scale});
   }
   void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
     open_any()->accumulate(nullptr, into, from);
@@ -97,6 +104,12 @@ class HostGpuModel final : public CpuStageModel {
   const GpuStageModel* on_gpu() const override { return gpu_.get(); }
 
  private:
+  /// A block of a pipeline, as an update for a CPU does not name it.
+  using PlacedBlock = std::pair<const Pipeline*, BlockId>;
+  [[nodiscard]] PlacedBlock block_at(const std::byte* parameters) const {
+    const std::scoped_lock lock(mutex_);
+    return blocks_.at(parameters);
+  }
   [[nodiscard]] std::unique_ptr<GpuStages> open(const Pipeline& pipeline) const {
     return gpu_->open(pipeline, {});
   }
@@ -104,6 +117,8 @@ class HostGpuModel final : public CpuStageModel {
 
   std::unique_ptr<CpuStageModel> cpu_;
   std::unique_ptr<GpuStageModel> gpu_;
+  mutable std::mutex mutex_;
+  mutable std::map<const std::byte*, PlacedBlock> blocks_;  ///< by where their parameters were initialized
 };
 
 }  // namespace

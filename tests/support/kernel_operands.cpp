@@ -275,11 +275,12 @@ KernelAccess operands(const FindScale& c) {
 }
 
 KernelAccess operands(const Quantize& c) {
-  return Operands()
-      .read(c.values, c.rows * c.columns, sizeof(Bf16))
-      .read(c.scale, 1, sizeof *c.scale)
-      .write(c.result, c.rows * c.columns, sizeof *c.result)
-      .access;
+  Operands all;
+  all.read(c.values, c.rows * c.columns, sizeof(Bf16)).read(c.scale, 1, sizeof *c.scale);
+  for (const std::uint8_t* codes : {c.by_rows, c.by_columns}) {
+    if (codes != nullptr) all.write(codes, c.rows * c.columns, sizeof *codes);
+  }
+  return all.access;
 }
 
 }  // namespace ppsim::test

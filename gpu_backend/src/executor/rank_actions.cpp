@@ -222,7 +222,8 @@ void RankActions::optimize(const Action& action, GpuStream stream) {
   if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
   const bool clips = norm_known_[static_cast<std::size_t>(action.update())] != 0;
   const auto* const squared_norm = reinterpret_cast<const double*>(norm(action.update()).data());
-  stages_.update(stream, {.parameters = updated,
+  stages_.update(stream, {.block = action.block(),
+                          .parameters = updated,
                           .gradients = gradients,
                           .optimizer_state = tensors_.optimizer_state(rank_, action.block()),
                           .squared_norm = clips ? squared_norm : nullptr,

@@ -134,7 +134,8 @@ std::pair<float, std::vector<std::uint8_t>> quantized(const std::vector<float>& 
   float scale = 0;
   std::vector<std::uint8_t> codes(values.size());
   kernels.find_scale(nullptr, {count, values.data(), type, partial.data(), &scale});
-  kernels.quantize(nullptr, {rows, count / rows, values.data(), &scale, type, transpose, codes.data()});
+  kernels.quantize(nullptr, {rows, count / rows, values.data(), &scale, type,
+                             transpose ? nullptr : codes.data(), transpose ? codes.data() : nullptr});
   return {scale, codes};
 }
 
@@ -219,6 +220,65 @@ TEST(Fp8Transformer, HasTheSameBitsInEverySchedule) {
   EXPECT_TRUE(one.faults().empty() && other.faults().empty());
   EXPECT_EQ(streamed->losses, graphs->losses);
   EXPECT_EQ(streamed->gradients, graphs->gradients);
+}
+
+/// How often the largest number of a matrix was looked for in a run, and by what: "" between two steps.
+std::map<std::string, int> roundings_of(const std::string& schedule) {
+  FakeGpu gpu({.devices = 2});
+  std::map<std::string, int> found;
+  std::string open;
+  const TransformerFaults counting{.kernels = [&](cuda::KernelTable& table) {
+    table.find_scale = [&, find = table.find_scale](void* stream, const cuda::FindScale& call) {
+      ++found[open];
+      return find(stream, call);
+    };
+  }};
+  FakeRunOptions options{.steps = 2};
+  options.tamper = [&](GpuApi& api) {
+    api.marks.push = [&, push = api.marks.push](const char* name) {
+      const std::string mark(name);
+      open = mark.starts_with("PP:") && mark != "PP:step" && mark != "PP:prepare" ? mark.substr(3) : "";
+      push(name);
+    };
+    api.marks.pop = [&, pop = api.marks.pop] {
+      open.clear();
+      pop();
+    };
+  };
+  EXPECT_TRUE(trained(gpu, schedule, options, counting));
+  return found;
+}
+
+/// Stage 1 has two of the three layers, each with four matrices of weights. F rounds what it multiplies them
+/// with, I the gradients, W both of its operands: none of them rounds weights, which OPT does.
+TEST(Fp8Transformer, WeightsAreRoundedWhenTheyChangeAndByNoOtherAction) {
+  constexpr int kSteps = 2;
+  constexpr int kMatrices = 2 * 4;
+  const auto found = roundings_of("zb-h1");
+  for (const std::string microbatch : {"0", "1", "2"}) {
+    EXPECT_EQ(found.at("1F" + microbatch), kSteps * kMatrices);
+    EXPECT_EQ(found.at("1I" + microbatch), kSteps * kMatrices);
+    EXPECT_EQ(found.at("1W" + microbatch), kSteps * 2 * kMatrices);
+  }
+  EXPECT_EQ(found.at("1OPT"), kSteps * kMatrices);
+}
+
+/// pipedream has a version of the weights for each microbatch in flight: every one comes with its copies.
+TEST(Fp8Transformer, EveryVersionOfTheWeightsIsThereInFp8) {
+  const Program program = lower(generate("pipedream", {.ranks = 2, .microbatches = 4}).value(), {}).value();
+  std::vector<std::vector<std::byte>> bits;
+  for (const bool graphs : {false, true}) {
+    FakeGpu gpu({.devices = 2});
+    const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, fp8_config()); };
+    const auto result = run_kernels_on_fake(gpu, program, make,
+                                            {.cuda = {.graphs = graphs, .host_threads = false}, .steps = 2});
+    ASSERT_TRUE(result) << to_string(result.error());
+    EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+    for (const BlockGradients& block : result->gradients) bits.push_back(block.values);
+  }
+  const std::size_t half = bits.size() / 2;
+  EXPECT_TRUE(std::equal(bits.begin(), bits.begin() + static_cast<std::ptrdiff_t>(half),
+                         bits.begin() + static_cast<std::ptrdiff_t>(half)));
 }
 
 /// Of three products of a layer of weights the first one has two operands of values, the others a gradient

@@ -313,8 +313,8 @@ TEST(WideKernelsOfFp8, QuantizeTurnsTilesOfEveryShape) {
   float scale = 0;
   kernels().find_scale(nullptr, {kRows * kColumns, values.data(), cuda::Fp8::e4m3, partial.data(), &scale});
   EXPECT_EQ(scale, 1) << "448, the largest number of the type";
-  kernels().quantize(nullptr, {kRows, kColumns, values.data(), &scale, cuda::Fp8::e4m3, false, codes.data()});
-  kernels().quantize(nullptr, {kRows, kColumns, values.data(), &scale, cuda::Fp8::e4m3, true, turned.data()});
+  kernels().quantize(nullptr,
+                     {kRows, kColumns, values.data(), &scale, cuda::Fp8::e4m3, codes.data(), turned.data()});
   for (std::int64_t r = 0; r < kRows; ++r) {
     for (std::int64_t c = 0; c < kColumns; ++c) {
       ASSERT_EQ(codes[at(r, c)], cuda::to_fp8(cuda::to_float(values[at(r, c)]), cuda::Fp8::e4m3));

@@ -150,6 +150,11 @@ class PerLayer {
     Arena arena(buffer_.subspan(stride_ * static_cast<std::size_t>(layer), group_bytes_));
     return Tensors(arena, dimensions_);
   }
+  /// The layer that a place in these tensors belongs to.
+  [[nodiscard]] int layer_at(const void* place) const {
+    return static_cast<int>(static_cast<std::size_t>(static_cast<const std::byte*>(place) - buffer_.data()) /
+                            group_bytes_);
+  }
 
  private:
   Dimensions dimensions_;

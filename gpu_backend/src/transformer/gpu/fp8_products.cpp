@@ -2,7 +2,7 @@
 #include <map>
 #include <utility>
 
-#include "device/cuda/kernel_errors.hpp"
+#include "fp8_weights.hpp"
 #include "matmul.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "products.hpp"
@@ -20,6 +20,13 @@ struct Operand {
   std::int64_t rows, columns;  ///< as it is stored, by rows
   bool transpose;              ///< while it is rounded
   Fp8 type;
+
+  /// Where it is rounded to.
+  [[nodiscard]] Fp8Copy into(const DeviceMemory& memory, float* scale) const {
+    auto* const numbers = memory.as<std::uint8_t>();
+    return transpose ? Fp8Copy{.by_columns = numbers, .scale = scale}
+                     : Fp8Copy{.by_rows = numbers, .scale = scale};
+  }
 };
 Operand left_of(const ProductShape& s) {
   const Fp8 type = s.rounding == Rounding::gradient_a ? Fp8::e5m2 : Fp8::e4m3;
@@ -33,25 +40,23 @@ std::size_t numbers(const Operand& operand) {
   return static_cast<std::size_t>(operand.rows * operand.columns);
 }
 
-/// Products of weights with both operands rounded to fp8 just before, each by a scale from its own largest
-/// number; all others in bf16.
+/// Products of weights in fp8: activations and gradients are rounded just before, each by a scale from its
+/// own largest number, and weights are there in fp8. All others in bf16.
 class Fp8Products final : public Products {
  public:
   Fp8Products(const Fp8Libraries& libraries, const std::vector<ProductShape>& shapes)
-      : kernels_(libraries.kernels),
-        cuda_(libraries.cuda),
-        matmuls_(libraries.cublaslt, cuda_),
-        partials_(cuda_, kPartials * sizeof(float), "the largest numbers of a matrix"),
-        scales_(cuda_, 2 * kScaleBytes, "the scales of fp8 matrices") {
+      : matmuls_(libraries.cublaslt, libraries.cuda),
+        rounding_(libraries.kernels, libraries.cuda),
+        scales_(libraries.cuda, 2 * kScaleBytes, "the scales of fp8 matrices") {
     std::size_t left = 0;
     std::size_t right = 0;
     for (const ProductShape& shape : shapes) {
       if (shape.rounding == Rounding::none) continue;
       left = std::max(left, numbers(left_of(shape)));
-      right = std::max(right, numbers(right_of(shape)));
+      if (!multiplies_weights(shape)) right = std::max(right, numbers(right_of(shape)));
     }
-    left_ = DeviceMemory(cuda_, left, "an fp8 matrix");
-    right_ = DeviceMemory(cuda_, right, "an fp8 matrix");
+    left_ = DeviceMemory(libraries.cuda, left, "an fp8 matrix");
+    right_ = DeviceMemory(libraries.cuda, right, "an fp8 matrix");
     for (const ProductShape& shape : shapes) {
       if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(matmul_shape(shape)));
     }
@@ -63,17 +68,18 @@ class Fp8Products final : public Products {
     if (shape.rounding == Rounding::none) {
       return matmuls_.multiply(stream, found->second, {operands.b, operands.a, operands.c});
     }
-    round(stream, left_of(shape), operands.a, {left_.as<std::uint8_t>(), left_scale()});
-    round(stream, right_of(shape), operands.b, {right_.as<std::uint8_t>(), right_scale()});
-    matmuls_.multiply(stream, found->second, {right_.as<void>(), left_.as<void>(), operands.c});
+    round(stream, left_of(shape), operands.a, left_of(shape).into(left_, left_scale()));
+    Fp8Matrix right = operands.rounded_b;
+    if (!multiplies_weights(shape)) {
+      round(stream, right_of(shape), operands.b, right_of(shape).into(right_, right_scale()));
+      right = {right_.as<std::uint8_t>(), right_scale()};
+    }
+    PPSIM_CHECK(right.numbers != nullptr && right.scale != nullptr, "weights that are not there in fp8");
+    matmuls_.multiply(stream, found->second, {right.numbers, left_.as<void>(), operands.c, right.scale});
   }
 
  private:
-  struct Rounded {
-    std::uint8_t* numbers;
-    float* scale;
-  };
-
+  static bool multiplies_weights(const ProductShape& shape) { return shape.rounding != Rounding::gradient_b; }
   [[nodiscard]] float* left_scale() const { return scales_.as<float>(); }
   [[nodiscard]] float* right_scale() const { return scales_.as<float>() + kScaleBytes / sizeof(float); }
 
@@ -91,19 +97,13 @@ class Fp8Products final : public Products {
     return shape;
   }
 
-  void round(GpuStream stream, const Operand& operand, const void* values, const Rounded& result) const {
-    const FindScale scale{operand.rows * operand.columns, values, operand.type, partials_.as<float>(),
-                          result.scale};
-    check_launch(cuda_, kernels_.find_scale(stream, scale), "the scale of an fp8 matrix");
-    const Quantize call{operand.rows, operand.columns,   values,        result.scale,
-                        operand.type, operand.transpose, result.numbers};
-    check_launch(cuda_, kernels_.quantize(stream, call), "rounding a matrix to fp8");
+  void round(GpuStream stream, const Operand& operand, const void* values, const Fp8Copy& into) const {
+    rounding_.round(stream, {operand.rows, operand.columns, values}, operand.type, into);
   }
 
-  const KernelTable& kernels_;
-  CudaTable cuda_;
   Matmuls matmuls_;
-  DeviceMemory partials_, scales_, left_, right_;
+  Fp8Rounding rounding_;
+  DeviceMemory scales_, left_, right_;
   std::map<ProductShape, MatmulPlan> plans_;
 };
 

@@ -2,11 +2,13 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "device/cuda/device_memory.hpp"
 #include "first_parameters.hpp"
+#include "fp8_weights.hpp"
 #include "gpu_pass.hpp"
 #include "gpu_transformer_sizes.hpp"
 #include "ppsim/core/ir/check.hpp"
@@ -107,6 +109,8 @@ class TransformerStages final : public GpuStages {
             config_, place, means.libraries,
             product_shapes(slices_, head_widths(pipeline, config_), transformer::is_tied(pipeline)))),
         flash_(open_attention(means.attention, means.libraries, config_)),
+        rounding_(config_.arithmetic == Arithmetic::fp8 ? std::make_unique<Fp8Rounding>(kernels_, cuda_)
+                                                        : nullptr),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
   void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
@@ -117,8 +121,10 @@ class TransformerStages final : public GpuStages {
     Arena arena(parameters);
     const transformer::StageWeights<T> weights(arena, d_, role);
     draw_first_parameters<T>({kernels_, cuda_, d_, config_.seed, stream}, role, weights);
-    const StartState call{numbers(parameters), parameters.data(), state.data(), steps(state)};
+    const auto count = static_cast<std::int64_t>(arena.used() / sizeof(T));
+    const StartState call{count, parameters.data(), state.data(), steps(state)};
     check_launch(cuda_, kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
+    round_weights(stream, role, parameters);
   }
 
   void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) override {
@@ -132,13 +138,19 @@ class TransformerStages final : public GpuStages {
       const WriteNumber call{action.microbatch, reinterpret_cast<std::int64_t*>(side.data())};
       check_launch(cuda_, kernels_.write_number(stream, call), "writing the number of a microbatch");
     }
-    compute_stage({transformer::role_of(pipeline_, config_.layers, action), slices_, buffers},
-                  StageKernels<T>({kernels_, *products_, cuda_, flash_.get()}, stream),
+    const StageRole role = transformer::role_of(pipeline_, config_.layers, action);
+    std::optional<Fp8Weights> fp8;
+    if (rounding_) {
+      Arena arena(buffers.parameters);
+      fp8.emplace(arena, d_, role);
+    }
+    compute_stage({role, slices_, buffers},
+                  StageKernels<T>({kernels_, *products_, cuda_, flash_.get(), fp8 ? &*fp8 : nullptr}, stream),
                   {config_.seed, draw_of(action.mb(), buffers), workspace_}, action.kind);
   }
 
   void update(GpuStream stream, const UpdateBuffers& buffers) override {
-    const Descend call{.count = numbers(buffers.parameters),
+    const Descend call{.count = sums(buffers.gradients),
                        .adam = config_.optimizer == Optimizer::adamw,
                        .learning_rate = config_.learning_rate,
                        .beta1 = config_.momentum,
@@ -153,6 +165,8 @@ class TransformerStages final : public GpuStages {
                        .steps = steps(buffers.optimizer_state),
                        .factors = factors(buffers.optimizer_state)};
     check_launch(cuda_, kernels_.descend(stream, kStored<T>, call), "an optimizer step");
+    if (!rounding_) return;
+    round_weights(stream, transformer::role_of(pipeline_, config_.layers, buffers.block), buffers.parameters);
   }
 
   void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) override {
@@ -162,9 +176,7 @@ class TransformerStages final : public GpuStages {
   }
 
   void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) override {
-    const SquaredNorm call{
-        static_cast<std::int64_t>((gradients.size() - transformer::kLossBytes) / sizeof(Sum)),
-        gradients.data(), partials_.as<double>(), sum};
+    const SquaredNorm call{sums(gradients), gradients.data(), partials_.as<double>(), sum};
     check_launch(cuda_, kernels_.squared_norm(stream, kStored<T>, call), "the norm of gradients");
   }
 
@@ -230,8 +242,15 @@ class TransformerStages final : public GpuStages {
     if (buffers.side_inputs.empty()) return nullptr;
     return reinterpret_cast<const std::int64_t*>(buffers.side_inputs.front().data());
   }
-  static std::int64_t numbers(std::span<const std::byte> parameters) {
-    return static_cast<std::int64_t>(parameters.size() / sizeof(T));
+  /// How many gradients a block has: one for each of its parameters.
+  static std::int64_t sums(std::span<const std::byte> gradients) {
+    return static_cast<std::int64_t>((gradients.size() - transformer::kLossBytes) / sizeof(Sum));
+  }
+  /// Leaves weights that were written in fp8, too, for all actions until the next update.
+  void round_weights(GpuStream stream, const StageRole& role, std::span<std::byte> parameters) const {
+    if (!rounding_) return;
+    Arena arena(parameters);
+    Fp8Weights(arena, d_, role).make(stream, *rounding_);
   }
   static std::int64_t* steps(std::span<std::byte> state) {
     if (state.size() < kStepBytes) return nullptr;
@@ -257,6 +276,7 @@ class TransformerStages final : public GpuStages {
   CudaTable cuda_;
   std::unique_ptr<Products> products_;
   std::unique_ptr<FlashAttention> flash_;
+  std::unique_ptr<Fp8Rounding> rounding_;  ///< null: weights are not in fp8
   DeviceMemory partials_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "fp8_weights.hpp"
 #include "gpu_scratch.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "transformer/model/transformer_sizes.hpp"
@@ -22,13 +23,15 @@ class GpuTransformerSizes {
       : slices_(slices_of(config, pipeline.slices(), attention)),
         flash_(attention.workspace),
         layers_(config.layers),
+        fp8_(config.arithmetic == Arithmetic::fp8),
         pipeline_(pipeline) {}
 
   [[nodiscard]] SizeTable table() {
     for (int b = 0; b < pipeline_.blocks(); ++b) {
       const StageRole own = transformer::role_of(pipeline_, layers_, BlockId(b));
       const std::size_t numbers = transformer::bytes_of<StageWeights<T>>(slices_.front(), own) / sizeof(T);
-      set({TensorKind::parameters, b}, numbers * sizeof(T));
+      set({TensorKind::parameters, b},
+          fp8_ ? transformer::bytes_of<Fp8Weights>(slices_.front(), own) : numbers * sizeof(T));
       set({TensorKind::gradients, b}, numbers * sizeof(Sum) + transformer::kLossBytes);
       set({TensorKind::optimizer_state, b}, state_bytes(numbers));
     }
@@ -75,6 +78,7 @@ class GpuTransformerSizes {
   std::vector<Dimensions> slices_;
   AttentionWorkspace flash_;
   int layers_;
+  bool fp8_;
   const Pipeline& pipeline_;
   SizeTable table_;
 };

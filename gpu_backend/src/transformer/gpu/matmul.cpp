@@ -101,6 +101,8 @@ MatmulPlan Matmuls::plan(const MatmulShape& shape) const {
 void Matmuls::multiply(GpuStream stream, const MatmulPlan& plan, const MatmulOperands& operands) const {
   const float alpha = 1;
   const float beta = plan.accumulate ? 1 : 0;
+  if (operands.left_scale != nullptr)
+    set(plan.operation.get(), kCublasLtScaleA, &operands.left_scale, sizeof operands.left_scale);
   check(lt_.multiply(handle_.get(), plan.operation.get(), &alpha, operands.left, plan.left.get(),
                      operands.right, plan.right.get(), &beta, operands.result, plan.result.get(),
                      operands.result, plan.result.get(), &plan.algorithm, workspace_.as<void>(),

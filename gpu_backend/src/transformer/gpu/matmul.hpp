@@ -45,6 +45,7 @@ struct MatmulOperands {
   const void* left;
   const void* right;
   void* result;
+  const float* left_scale = nullptr;  ///< of an fp8 matrix, in place of that of the shape
 };
 
 /// cuBLASLt with sums in float32, its workspace, and its first choice of algorithm for each shape. Order:

@@ -74,10 +74,17 @@ struct ProductShape {
   return shape;
 }
 
+/// Numbers of eight bits, and what they are times, in device memory.
+struct Fp8Matrix {
+  const std::uint8_t* numbers = nullptr;
+  const float* scale = nullptr;
+};
 struct ProductOperands {
   const void* a;
   const void* b;
   void* c;
+  Fp8Matrix rounded_b =
+      {};  ///< b in fp8, with the inner dimension contiguous; else b is rounded where needed
 };
 
 /// Products of the shapes that it was made for, always computed in the same way. Nothing is created in

@@ -5,6 +5,7 @@
 
 #include "device/cuda/kernel_errors.hpp"
 #include "flash_attention.hpp"
+#include "fp8_weights.hpp"
 #include "products.hpp"
 #include "transformer/cpu/transformer_tensors.hpp"
 #include "transformer/kernels/numbers.hpp"
@@ -54,12 +55,14 @@ class StageKernels {
     Products& products;
     const CudaTable& cuda;
     const FlashAttention* flash = nullptr;  ///< null: attention is products and a softmax
+    const Fp8Weights* fp8 = nullptr;        ///< of the block; null: products of weights are not in fp8
   };
   StageKernels(const Libraries& libraries, GpuStream stream)
       : kernels_(libraries.kernels),
         products_(libraries.products),
         cuda_(libraries.cuda),
         flash_(libraries.flash),
+        fp8_(libraries.fp8),
         stream_(stream) {}
 
   void product(const ProductShape& shape, const void* a, const void* b, void* c) const {
@@ -73,12 +76,12 @@ class StageKernels {
   }
   /// y = x * weights, or added to it.
   void forward(const View<T>& x, const View<T>& weights, View<T>& y, bool accumulate = false) const {
-    product(rounded(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate)), x.data(),
-            weights.data(), y.data());
+    products_.multiply(stream_, rounded(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate)),
+                       {x.data(), weights.data(), y.data(), fp8_of(weights, &Fp8Copy::by_columns)});
   }
   void backward_input(const View<T>& d_y, const View<T>& weights, View<T>& d_x) const {
-    product(rounded(input_shape(d_x.rows(), weights.rows(), weights.cols())), d_y.data(), weights.data(),
-            d_x.data());
+    products_.multiply(stream_, rounded(input_shape(d_x.rows(), weights.rows(), weights.cols())),
+                       {d_y.data(), weights.data(), d_x.data(), fp8_of(weights, &Fp8Copy::by_rows)});
   }
   void backward_weight(const View<T>& x, const View<T>& d_y, View<Sum>& d_weights) const {
     product(rounded(weight_shape(x.rows(), d_weights.rows(), d_weights.cols())), x.data(), d_y.data(),
@@ -121,12 +124,18 @@ class StageKernels {
   [[nodiscard]] ProductShape rounded(const ProductShape& shape) const {
     return rounds_ ? shape : unrounded(shape);
   }
+  [[nodiscard]] Fp8Matrix fp8_of(const View<T>& weights, std::uint8_t* Fp8Copy::*numbers) const {
+    if (!rounds_ || fp8_ == nullptr) return {};
+    const Fp8Copy copy = fp8_->of(weights.data());
+    return {copy.*numbers, copy.scale};
+  }
   static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
 
   const KernelTable& kernels_;
   Products& products_;
   const CudaTable& cuda_;
   const FlashAttention* flash_;
+  const Fp8Weights* fp8_;
   GpuStream stream_;
   bool rounds_ = true;
 };

@@ -67,15 +67,15 @@ __global__ void quantize_kernel(Quantize call) {
       codes.numbers[i] = convert(to_float(pack.numbers[i]) / scale, call.type);
       tile[y][own + i] = codes.numbers[i];
     }
-    if (!call.transpose)
-      store_codes<wide>(call.result + (row + y) * call.columns, column + own, call.columns, codes);
+    if (call.by_rows != nullptr)
+      store_codes<wide>(call.by_rows + (row + y) * call.columns, column + own, call.columns, codes);
   }
-  if (!call.transpose) return;
+  if (call.by_columns == nullptr) return;
   __syncthreads();
   for (int y = threadIdx.y; y < kTile && column + y < call.columns; y += blockDim.y) {
     Codes codes;
     for (int i = 0; i < kOfPack; ++i) codes.numbers[i] = tile[own + i][y];
-    store_codes<wide>(call.result + (column + y) * call.rows, row + own, call.rows, codes);
+    store_codes<wide>(call.by_columns + (column + y) * call.rows, row + own, call.rows, codes);
   }
 }
 
@@ -93,7 +93,7 @@ int quantize(void* stream, const Quantize& call) {
   const unsigned tiles = blocks_for(call.rows, kTile) * blocks_for(call.columns, kTile);
   if (tiles == 0) return 0;
   constexpr int kAcross = kTile / kOfPack;
-  const bool whole = call.rows % kOfPack == 0 && is_wide<Bf16>(call.columns, call.values, call.result);
+  const bool whole = call.rows % kOfPack == 0 && is_wide<Bf16>(call.columns, call.values, call.by_rows, call.by_columns);
   by_width(whole, [&](auto wide) {
     launch(quantize_kernel<wide.value>, {tiles, dim3(kAcross, kThreads / kAcross), stream}, call);
   });

@@ -243,14 +243,14 @@ struct FindScale {
   float* partial;  ///< workspace of kPartials
   float* scale;
 };
-/// result = values / scale in fp8, to nearest even and saturating; `transpose`: by columns.
+/// values / scale in fp8, to nearest even and saturating, by rows or by columns or both; null: not wanted.
 struct Quantize {
   std::int64_t rows, columns;
   const void* values;
   const float* scale;
   Fp8 type;
-  bool transpose;
-  std::uint8_t* result;
+  std::uint8_t* by_rows;
+  std::uint8_t* by_columns;
 };
 
 /// A launcher returns the error code of the CUDA runtime, 0 for none.

@@ -15,6 +15,7 @@ using GpuStream = CUstream_st*;
 
 /// The tensors of one OPT, in memory of the device.
 struct UpdateBuffers {
+  BlockId block;
   std::span<std::byte> parameters;
   std::span<std::byte> gradients;
   std::span<std::byte> optimizer_state;
