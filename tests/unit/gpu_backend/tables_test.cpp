@@ -105,6 +105,14 @@ TEST(Tables, ALibraryOfTheEnvironmentComesBeforeThatOfTheSystem) {
   std::filesystem::remove_all(root);
 }
 
+TEST(Tables, ALibraryMayHaveOneOfSeveralNames) {
+  const LibrarySource source{.variable = "PPSIM_TEST_LIBRARY", .purpose = "a test"};
+  const auto first = [&](std::vector<const char*> names) { return DynamicLibrary::first_of(source, names); };
+  EXPECT_EQ(first({"libppsim_none.so.13", "libc.so.6"}).name(), "libc.so.6");
+  const std::string missing = failure([&] { return first({"libppsim_none.so.13", "libppsim_none.so.12"}); });
+  EXPECT_EQ(missing.rfind("a test needs libppsim_none.so.13: ", 0), 0U) << missing;
+}
+
 TEST(Tables, TheStatusNamesAllLibraries) {
   const BackendStatus status = cuda_status();
   EXPECT_EQ(status.name, "cuda");

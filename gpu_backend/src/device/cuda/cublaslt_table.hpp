@@ -50,7 +50,10 @@ struct CublasLtTable {
 #undef PPSIM_CALL
 };
 
-/// Fills a table from cuBLASLt. `path` empty: $PPSIM_CUBLASLT_LIBRARY, else libcublasLt.so.13.
+/// The path of the library that load_cublaslt() opens, or its name. Errors: as there.
+[[nodiscard]] std::string cublaslt_file();
+/// Fills a table from cuBLASLt. `path` empty: $PPSIM_CUBLASLT_LIBRARY, else libcublasLt.so.13 or .12, that of
+/// the kernels' CUDA first.
 /// Errors: throws BackendError naming the library or the symbol that is missing.
 [[nodiscard]] CublasLtTable load_cublaslt(const std::string& path = "");
 

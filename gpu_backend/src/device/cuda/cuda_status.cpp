@@ -6,6 +6,7 @@
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"
 #include "gpu_api.hpp"
+#include "kernel_cuda.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
@@ -46,12 +47,15 @@ std::string cuda_version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// Kernels bring the runtime that they were compiled for, which wants a driver as new as itself.
+/// Kernels bring the runtime that they were compiled for, which wants a driver of its major version or newer.
+/// The calls of the backend want one for CUDA 12.8. Source: CUDA Compatibility, "Minor Version
+/// Compatibility".
 std::string driver_lacks(int version) {
-  constexpr int kOfKernels = 13000;
-  if (version >= kOfKernels) return "";
-  return " (the kernels of the transformer need one for CUDA " + cuda_version_text(kOfKernels) +
-         ", 580 or later)";
+  constexpr int kMajor = 1000;
+  if (version / kMajor >= kKernelCuda / kMajor) return "";
+  return " (the kernels of the transformer, compiled with CUDA " + cuda_version_text(kKernelCuda) +
+         ", need one for CUDA " + std::to_string(kKernelCuda / kMajor) +
+         ", 580 or later; a build with CUDA 12 runs on this one)";
 }
 
 std::string driver_text(int& devices) {
@@ -70,11 +74,11 @@ std::string loaded_nccl_text() { return nccl_text(nccl_version(load_nccl())); }
 std::string cublaslt_text() {
   const auto version = static_cast<int>(load_cublaslt().version());
   return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
+         std::to_string(version % 100) + " (" + cublaslt_file() + ")";
 }
 
 /// Attention does without it.
-std::string optional_cudnn_text() { return cudnn_text(load_cudnn().version()); }
+std::string optional_cudnn_text() { return cudnn_text(load_cudnn().version()) + " (" + cudnn_file() + ")"; }
 
 }  // namespace
 

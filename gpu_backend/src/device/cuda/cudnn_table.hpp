@@ -131,6 +131,8 @@ struct CudnnTable {
 #undef PPSIM_CALL
 };
 
+/// The path of the library that load_cudnn() opens, or its name. Errors: as there.
+[[nodiscard]] std::string cudnn_file();
 /// Fills a table from cuDNN. `path` empty: $PPSIM_CUDNN_LIBRARY, else libcudnn.so.9.
 /// Errors: throws BackendError naming the library or the symbol that is missing.
 [[nodiscard]] CudnnTable load_cudnn(const std::string& path = "");

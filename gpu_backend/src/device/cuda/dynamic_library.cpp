@@ -103,6 +103,23 @@ DynamicLibrary::DynamicLibrary(const LibrarySource& source)
   handle_ = std::shared_ptr<void>(handle, [](void* library) { dlclose(library); });
 }
 
+DynamicLibrary DynamicLibrary::first_of(LibrarySource source, std::span<const char* const> names) {
+  source.name = names.front();
+  try {
+    return DynamicLibrary(source);
+  } catch (const BackendError&) {
+    for (const char* const name : names.subspan(1)) {
+      source.name = name;
+      try {
+        return DynamicLibrary(source);
+      } catch (const BackendError&) {
+        // The next one; else the first says what is missing.
+      }
+    }
+    throw;
+  }
+}
+
 void* DynamicLibrary::address(const char* symbol) const {
   void* const found = dlsym(handle_.get(), symbol);
   if (found == nullptr) {

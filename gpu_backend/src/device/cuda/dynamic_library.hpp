@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,11 @@ class DynamicLibrary {
  public:
   /// Errors: throws BackendError naming the library, what needs it, and how to name another one.
   explicit DynamicLibrary(const LibrarySource& source);
+  /// The first of several names of a library that can be opened. Errors: as for the first.
+  [[nodiscard]] static DynamicLibrary first_of(LibrarySource source, std::span<const char* const> names);
+
+  /// Its path, or its name where the system's search has found it.
+  [[nodiscard]] const std::string& name() const { return name_; }
 
   /// Errors: throws BackendError naming the library and the symbol that it lacks.
   template <class Signature>

@@ -4,6 +4,7 @@
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"
 #include "dynamic_library.hpp"
+#include "kernel_cuda.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
@@ -38,9 +39,29 @@ NcclTable load_nccl(const std::string& path) {
   return table;
 }
 
+namespace {
+
+/// The calls, values and structures of the table are alike in CUDA 12 and 13. That of the kernels comes
+/// first: a driver for CUDA 12 runs neither kernels nor a library of 13.
+DynamicLibrary open_cublaslt(const std::string& path) {
+  constexpr std::array kNames = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  constexpr std::array kOlderFirst = {kNames[1], kNames[0]};
+  return DynamicLibrary::first_of(
+      {.path = path, .variable = "PPSIM_CUBLASLT_LIBRARY", .purpose = "the transformer on a GPU"},
+      kKernelCuda >= 13000 ? kNames : kOlderFirst);
+}
+
+DynamicLibrary open_cudnn(const std::string& path) {
+  return DynamicLibrary({path, "PPSIM_CUDNN_LIBRARY", "libcudnn.so.9", "attention by cuDNN", "cudnn"});
+}
+
+}  // namespace
+
+std::string cublaslt_file() { return open_cublaslt("").name(); }
+std::string cudnn_file() { return open_cudnn("").name(); }
+
 CublasLtTable load_cublaslt(const std::string& path) {
-  const DynamicLibrary library(
-      {path, "PPSIM_CUBLASLT_LIBRARY", "libcublasLt.so.13", "the transformer on a GPU"});
+  const DynamicLibrary library = open_cublaslt(path);
   CublasLtTable table;
 #define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
 #include "cublaslt_table.def"
@@ -49,7 +70,7 @@ CublasLtTable load_cublaslt(const std::string& path) {
 }
 
 CudnnTable load_cudnn(const std::string& path) {
-  const DynamicLibrary library({path, "PPSIM_CUDNN_LIBRARY", "libcudnn.so.9", "attention by cuDNN", "cudnn"});
+  const DynamicLibrary library = open_cudnn(path);
   CudnnTable table;
 #define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
 #include "cudnn_table.def"
