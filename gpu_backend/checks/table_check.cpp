@@ -1,4 +1,5 @@
-// Compiles only where our declarations of foreign calls, values and structures are those of the real headers.
+// Compiles only where our declarations of foreign calls, values and structures are those of the real headers:
+// of the toolkit in use, CUDA 12.8 or later, and with -fsyntax-only and -isystem those of any other.
 
 #include <cublasLt.h>
 #include <cuda.h>
@@ -52,12 +53,18 @@ static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaOutOfMemory == CUDA_ERROR_OUT
 static_assert(kCudaNoDevice == CUDA_ERROR_NO_DEVICE && kCudaNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kCudaPeerAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kCudaNoSuchResources == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+#if CUDA_VERSION >= 13000  // before, a driver leaves both 0
 static_assert(offsetof(CudaResource, smallest_part) ==
               offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, minSmPartitionSize));
 static_assert(offsetof(CudaResource, alignment) ==
               offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCoscheduledAlignment));
+#endif
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING && kCudaEventDefault == CU_EVENT_DEFAULT);
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(kCudaEventInterprocess == CU_EVENT_INTERPROCESS);
+static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(sizeof(CudaIpcHandle) == sizeof(CUipcMemHandle));
+static_assert(sizeof(CudaIpcHandle) == sizeof(CUipcEventHandle));
 static_assert(kCudaEventRecordExternal == CU_EVENT_RECORD_EXTERNAL);
 static_assert(kCudaCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(kCudaGraphUseNodePriority == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);

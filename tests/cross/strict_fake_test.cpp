@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// The result of process 0 of a run on so many processes, which are threads that share a fake.
 Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Program& program,
-                                     const CpuStageModel& model) {
+                                     const CpuStageModel& model, CudaTransport transport) {
   const auto ends = in_process_bootstraps(processes).value();
   std::vector<Expected<RunResult>> results(ends.size());
   {
@@ -108,7 +108,9 @@ Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Pr
     for (std::size_t p = 0; p < ends.size(); ++p) {
       threads.emplace_back([&, p] {
         test::FakeRunOptions options{.steps = 2, .processes = ends[p].get()};
-        options.cuda.host_threads = options.cuda.graphs = program.pipeline().ranks() % 2 == 0;
+        options.cuda.transport = transport;
+        options.cuda.host_threads = program.pipeline().ranks() % 2 == 0;
+        options.cuda.graphs = options.cuda.host_threads && transport == CudaTransport::nccl;
         results[p] = test::run_on_fake(gpu, program, model, options);
       });
     }
@@ -117,14 +119,16 @@ Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Pr
   return results.front();
 }
 
-TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
+class StrictFakeProcesses : public testing::TestWithParam<CudaTransport> {};
+
+TEST_P(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
   const auto model = test::exact_transformer(5);
   int programs = 0;
   const auto check = [&](const std::string& name, const Program& program) {
     const int ranks = program.pipeline().ranks();
     test::FakeGpu gpu({.devices = ranks, .jumps = false});
     const int processes = ++programs % 2 == 0 && ranks % 2 == 0 ? ranks / 2 : ranks;
-    const auto result = run_on_processes(processes, gpu, program, *model);
+    const auto result = run_on_processes(processes, gpu, program, *model, GetParam());
     EXPECT_TRUE(gpu.faults().empty()) << name << '\n' << faults_of(gpu);
     ASSERT_TRUE(result) << name << ": " << to_string(result.error());
     RunOptions options;
@@ -138,6 +142,11 @@ TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
       test::surprises(test::for_each_registered(*model, shapes, everything(), check), test::not_updated()),
       "");
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, StrictFakeProcesses,
+                         testing::Values(CudaTransport::nccl, CudaTransport::copy), [](const auto& one) {
+                           return one.param == CudaTransport::nccl ? "nccl" : "copies";
+                         });
 
 TransportCapabilities launches_of(const CudaOptions& way) { return capabilities_of({.backend = way}); }
 

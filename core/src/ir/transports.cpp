@@ -19,7 +19,7 @@ constexpr auto kTransports = std::to_array<Transport>({
     {"any", "a proof holds on in-process, mpi, copy and nccl", any_transport()},
     {"in-process", "threads of one process; queues are independent", rendezvous()},
     {"mpi", "processes; queues are independent", rendezvous()},
-    {"copy", "copy engines of the GPUs of one process; queues are independent", rendezvous()},
+    {"copy", "copy engines of the GPUs of one host; queues are independent", rendezvous()},
     {"nccl", "a rank's transfers and collectives start in host order, over all communicators",
      launched({LaunchOrder::start, false, false}), kNcclEdge},
     {"nccl-one-queue", "CUDA_DEVICE_MAX_CONNECTIONS=1: everything that a rank runs starts in host order",

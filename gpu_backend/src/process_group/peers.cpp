@@ -59,10 +59,14 @@ void Peers::assemble(const StepDeadline& deadline) {
 }
 
 std::string Peers::from_leader(const std::string& bytes) {
-  if (alone()) return bytes;
-  const auto all = in_.processes->allgather(leads() ? bytes : std::string(), in_.timeout);
+  return from_all(leads() ? bytes : std::string()).front();
+}
+
+std::vector<std::string> Peers::from_all(const std::string& bytes) {
+  if (alone()) return {bytes};
+  auto all = in_.processes->allgather(bytes, in_.timeout);
   if (!all) fail(all.error());
-  return all->front();
+  return std::move(*all);
 }
 
 void Peers::begin_step(int step, const StepDeadline& deadline) {

@@ -47,6 +47,8 @@ class Peers final : public BootstrapListener {
   void assemble(const StepDeadline& deadline);
   /// The bytes from process 0. Errors: as assemble().
   [[nodiscard]] std::string from_leader(const std::string& bytes);
+  /// The bytes of every process, in ascending order. Errors: as assemble().
+  [[nodiscard]] std::vector<std::string> from_all(const std::string& bytes);
   /// Begins a step with all others. Errors: as assemble().
   void begin_step(int step, const StepDeadline& deadline);
 

@@ -49,13 +49,18 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
 
 GpuApi FakeGpu::api() {
   GpuApi api;
+  const int process = [&] {
+    const Lock lock(mutex_);
+    return processes_++;
+  }();
   fill_devices(api.cuda);
-  fill_memory(api.cuda);
-  fill_streams(api.cuda);
-  fill_events(api.cuda);
+  fill_memory(api.cuda, process);
+  fill_streams(api.cuda, process);
+  fill_events(api.cuda, process);
+  fill_ipc(api.cuda, process);
   fill_values(api.cuda);
   fill_graphs(api.cuda);
-  fill_green(api.cuda);
+  fill_green(api.cuda, process);
   fill_communicators(api.nccl);
   fill_operations(api.nccl);
   fill_host(api);
@@ -67,13 +72,6 @@ FakeStream* FakeGpu::stream(CUstream_st* handle, const char* call) {
   auto* const found = reinterpret_cast<FakeStream*>(handle);
   if (found != nullptr && found->alive) return found;
   faults_.add(FaultKind::use_after_free, std::string(call) + " on a stream that is gone, by " + mark());
-  return nullptr;
-}
-
-FakeEvent* FakeGpu::event(CUevent_st* handle, const char* call) {
-  auto* const found = reinterpret_cast<FakeEvent*>(handle);
-  if (found != nullptr && found->alive) return found;
-  faults_.add(FaultKind::use_after_free, std::string(call) + " on an event that is gone, by " + mark());
   return nullptr;
 }
 
@@ -112,14 +110,14 @@ void FakeGpu::frees_or_asks(const char* call) {
   faults_.add(FaultKind::bad_capture, std::string(call) + " by a thread that captures, by " + mark());
 }
 
-int FakeGpu::allocate(std::size_t bytes, const std::string& what, std::byte** out) {
-  creating(what);
+int FakeGpu::allocate(std::size_t bytes, const FakeMemory::Wanted& wanted, std::byte** out) {
+  creating(wanted.what);
   needs_context("an allocation");
   frees_or_asks("an allocation");
   count(&FakeCounts::allocations);
   if (allocated_ + bytes > options_.memory) return kCudaOutOfMemory;
   allocated_ += bytes;
-  *out = memory_.allocate(bytes, what);
+  *out = memory_.allocate(bytes, wanted);
   return kCudaSuccess;
 }
 
@@ -218,11 +216,11 @@ void FakeGpu::fill_devices(CudaTable& cuda) {
   };
 }
 
-void FakeGpu::fill_memory(CudaTable& cuda) {
-  cuda.memory_allocate = [this](CudaAddress* address, std::size_t bytes) {
+void FakeGpu::fill_memory(CudaTable& cuda, int process) {
+  cuda.memory_allocate = [this, process](CudaAddress* address, std::size_t bytes) {
     const Lock lock(mutex_);
     std::byte* memory = nullptr;
-    const int result = allocate(bytes, "device memory", &memory);
+    const int result = allocate(bytes, {"device memory", process}, &memory);
     *address = reinterpret_cast<CudaAddress>(memory);
     return result;
   };
@@ -238,10 +236,10 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
     memory_.free(memory_at(address));
     return kCudaSuccess;
   };
-  cuda.host_allocate = [this](void** memory, std::size_t bytes, unsigned int) {
+  cuda.host_allocate = [this, process](void** memory, std::size_t bytes, unsigned int) {
     const Lock lock(mutex_);
     std::byte* made = nullptr;
-    const int result = allocate(bytes, "pinned memory", &made);
+    const int result = allocate(bytes, {"pinned memory", process, false}, &made);
     *memory = made;
     return result;
   };
@@ -276,7 +274,7 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
   };
 }
 
-void FakeGpu::fill_streams(CudaTable& cuda) {
+void FakeGpu::fill_streams(CudaTable& cuda, int process) {
   cuda.stream_priorities = [this](int* lowest, int* highest) {
     const Lock lock(mutex_);
     needs_context("cuCtxGetStreamPriorityRange");
@@ -284,13 +282,13 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
     *highest = kHighestPriority;
     return kCudaSuccess;
   };
-  cuda.stream_create = [this](CUstream_st** out, unsigned int, int) {
+  cuda.stream_create = [this, process](CUstream_st** out, unsigned int, int) {
     const Lock lock(mutex_);
     creating("a stream");
     needs_context("cuStreamCreate");
     const int device = current_device();
-    *out =
-        reinterpret_cast<CUstream_st*>(machine_.make_stream(device, "stream " + std::to_string(streams_++)));
+    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(
+        {.name = "stream " + std::to_string(streams_++), .device = device, .process = process}));
     return kCudaSuccess;
   };
   cuda.stream_destroy = [this](CUstream_st* handle) {
@@ -310,67 +308,20 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
     if (one == nullptr) return kInvalidHandle;
     return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;
   };
-  cuda.stream_wait_event = [this](CUstream_st* handle, CUevent_st* awaited, unsigned int) {
+  cuda.stream_wait_event = [this, process](CUstream_st* handle, CUevent_st* awaited, unsigned int) {
     const Lock lock(mutex_);
     FakeStream* const one = stream(handle, "cuStreamWaitEvent");
-    FakeEvent* const other = event(awaited, "cuStreamWaitEvent");
+    FakeEvent* const other = event(awaited, "cuStreamWaitEvent", process);
     if (one == nullptr || other == nullptr) return kInvalidHandle;
-    machine_.wait(*one, *other);
+    if (other->lender != nullptr && one->capture != nullptr)
+      faults_.add(FaultKind::bad_capture, one->name + " waits in a capture for another process");
+    machine_.wait(*one, other->lender == nullptr ? *other : *other->lender);
     return kCudaSuccess;
   };
 }
 
 /// That of the thread's context.
 int FakeGpu::current_device() { return device_of(current_[std::this_thread::get_id()]); }
-
-void FakeGpu::fill_events(CudaTable& cuda) {
-  cuda.event_create = [this](CUevent_st** out, unsigned int flags) {
-    const Lock lock(mutex_);
-    creating("an event");
-    needs_context("cuEventCreate");
-    *out = reinterpret_cast<CUevent_st*>(
-        machine_.make_event(current_device(), flags != kCudaEventDisableTiming));
-    return kCudaSuccess;
-  };
-  cuda.event_destroy = [this](CUevent_st* handle) {
-    const Lock lock(mutex_);
-    auto* const one = reinterpret_cast<FakeEvent*>(handle);
-    if (one == nullptr || !one->alive) {
-      faults_.add(FaultKind::double_free, "an event");
-      return kInvalidHandle;
-    }
-    one->alive = false;
-    return kCudaSuccess;
-  };
-  cuda.event_record = [this](CUevent_st* handle, CUstream_st* on, unsigned int flags) {
-    const Lock lock(mutex_);
-    FakeEvent* const one = event(handle, "cuEventRecord");
-    FakeStream* const where = stream(on, "cuEventRecord");
-    if (one == nullptr || where == nullptr) return kInvalidHandle;
-    if (one->device != where->device) {
-      faults_.add(FaultKind::bad_call, "cuEventRecord of an event of another context than its stream's");
-      return kInvalidHandle;
-    }
-    machine_.record(*one, *where, flags == kCudaEventRecordExternal);
-    return kCudaSuccess;
-  };
-  cuda.event_query = [this](CUevent_st* handle) {
-    const Lock lock(mutex_);
-    frees_or_asks("cuEventQuery");
-    FakeEvent* const one = event(handle, "cuEventQuery");
-    if (one == nullptr) return kInvalidHandle;
-    return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;
-  };
-  cuda.event_elapsed = [this](float* milliseconds, CUevent_st* from, CUevent_st* to) {
-    const Lock lock(mutex_);
-    FakeEvent* const start = event(from, "cuEventElapsedTime");
-    FakeEvent* const end = event(to, "cuEventElapsedTime");
-    if (start == nullptr || end == nullptr || !start->timing || !end->timing) return kInvalidHandle;
-    if (!machine_.complete(*start) || !machine_.complete(*end)) return kCudaNotReady;
-    *milliseconds = static_cast<float>(machine_.time_of(*end) - machine_.time_of(*start)) / 1e6F;
-    return kCudaSuccess;
-  };
-}
 
 void FakeGpu::fill_host(GpuApi& api) {
   api.marks.push = [this](const char* name) {

@@ -46,7 +46,8 @@ class FakeGpu {
  public:
   explicit FakeGpu(const FakeGpuOptions& options = {});
 
-  /// The tables. A test wraps entries of them to inject faults. Requires: an object that outlives them.
+  /// The tables, as a process of their own has them: what it makes is its own, and others get it by CUDA IPC.
+  /// A test wraps entries of them to inject faults. Requires: an object that outlives them.
   [[nodiscard]] GpuApi api();
 
   /// The Pipeline of the host's marks from here on: it holds the ends of every message against each other.
@@ -73,18 +74,19 @@ class FakeGpu {
   };
 
   void fill_devices(CudaTable& cuda);
-  void fill_memory(CudaTable& cuda);
-  void fill_streams(CudaTable& cuda);
-  void fill_events(CudaTable& cuda);
+  void fill_memory(CudaTable& cuda, int process);
+  void fill_streams(CudaTable& cuda, int process);
+  void fill_events(CudaTable& cuda, int process);
+  void fill_ipc(CudaTable& cuda, int process);
   void fill_values(CudaTable& cuda);
   void fill_graphs(CudaTable& cuda);
-  void fill_green(CudaTable& cuda);
+  void fill_green(CudaTable& cuda, int process);
   void fill_communicators(NcclTable& nccl);
   void fill_operations(NcclTable& nccl);
   void fill_host(GpuApi& api);
 
   [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
-  [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
+  [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call, int process);
   [[nodiscard]] std::string mark();
   [[nodiscard]] int current_device();
   [[nodiscard]] bool in_step() const;
@@ -93,7 +95,7 @@ class FakeGpu {
   void creating(const std::string& what);
   void needs_context(const char* call);
   void frees_or_asks(const char* call);
-  [[nodiscard]] int allocate(std::size_t bytes, const std::string& what, std::byte** out);
+  [[nodiscard]] int allocate(std::size_t bytes, const FakeMemory::Wanted& wanted, std::byte** out);
 
   FakeGpuOptions options_;
   Faults faults_;
@@ -116,6 +118,7 @@ class FakeGpu {
   std::vector<int> contexts_;  ///< per device: how often it is retained
   std::size_t allocated_ = 0;
   int ids_ = 0;
+  int processes_ = 0;
   int idle_pauses_ = 0;  ///< since something completed
   int streams_ = 0;
 };

@@ -70,7 +70,7 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
 
 /// As on compute capability 9.0: multiprocessors come in groups of eight, some belong to none, and parts are
 /// made of whole groups.
-void FakeGpu::fill_green(CudaTable& cuda) {
+void FakeGpu::fill_green(CudaTable& cuda, int process) {
   cuda.device_resource = [this](int, CudaResource* resource, int type) {
     resource->type = type;
     resource->multiprocessors = static_cast<unsigned int>(options_.multiprocessors);
@@ -109,15 +109,18 @@ void FakeGpu::fill_green(CudaTable& cuda) {
     green_[context] = false;
     return kCudaSuccess;
   };
-  cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int flags, int) {
+  cuda.green_context_stream = [this, process](CUstream_st** out, CUgreenCtx_st* context, unsigned int flags,
+                                              int) {
     const Lock lock(mutex_);
     creating("a stream");
     if (!green_[context]) return kInvalidHandle;
     if (flags != kCudaStreamNonBlocking) return kInvalidValue;
     const int device = current_device();
-    FakeStream* const made = machine_.make_stream(device, "stream " + std::to_string(streams_++));
-    made->green = context;
-    *out = reinterpret_cast<CUstream_st*>(made);
+    *out =
+        reinterpret_cast<CUstream_st*>(machine_.make_stream({.name = "stream " + std::to_string(streams_++),
+                                                             .device = device,
+                                                             .process = process,
+                                                             .green = context}));
     return kCudaSuccess;
   };
 }

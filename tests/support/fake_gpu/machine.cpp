@@ -5,17 +5,19 @@
 
 namespace ppsim::test {
 
-FakeStream* FakeMachine::make_stream(int device, std::string name) {
-  streams_.push_back({.name = std::move(name), .device = device, .lane = make_lane()});
+FakeStream* FakeMachine::make_stream(FakeStream stream) {
+  stream.lane = make_lane();
+  streams_.push_back(std::move(stream));
   return &streams_.back();
 }
 
-FakeEvent* FakeMachine::make_event(int device, bool timing) {
-  events_.push_back({.device = device, .timing = timing});
+FakeEvent* FakeMachine::make_event(FakeEvent event) {
+  events_.push_back(event);
   return &events_.back();
 }
 
 TaskId FakeMachine::enqueue(FakeStream& stream, TaskDraft draft) {
+  draft.process = stream.process;
   if (stream.capture != nullptr) return capture(stream, std::move(draft));
   std::vector<TaskId> after = draft.after;
   if (stream.tail) after.push_back(*stream.tail);
@@ -45,7 +47,7 @@ TaskId FakeMachine::add(TaskDraft draft, std::size_t lane, const std::vector<Tas
   task.draft = std::move(draft);
   task.lane = lane;
   task.number = ++lane_size_[lane];
-  task.clock = host_;
+  task.clock = host_[task.draft.process];
   for (const TaskId before : after) {
     if (tasks_[before].done) {
       merge(task.clock, tasks_[before].clock);
@@ -123,7 +125,7 @@ void FakeMachine::run(Task& task) {
   LaneClock own;
   own.resize(task.lane + 1, 0);
   own[task.lane] = task.number;
-  const Accessor who{task.lane, task.number, task.clock, task.draft.name};
+  const Accessor who{task.lane, task.number, task.clock, task.draft.name, task.draft.process};
   bool works = works_ || task.draft.flag != 0;
   if (judges_) {
     for (const auto memory : task.draft.reads) works = memory_.read(memory, who) && works;
@@ -189,9 +191,10 @@ bool FakeMachine::complete(const FakeEvent& event) {
     faults_.add(FaultKind::bad_capture, "the host asks for an event that was recorded in a capture");
     return true;
   }
-  if (!event.task) return true;
-  if (!tasks_[*event.task].done) return false;
-  merge(host_, tasks_[*event.task].clock);
+  const std::optional<TaskId> task = event.lender == nullptr ? event.task : event.lender->task;
+  if (!task) return true;
+  if (!tasks_[*task].done) return false;
+  merge(host_[event.process], tasks_[*task].clock);
   return true;
 }
 
@@ -202,7 +205,7 @@ bool FakeMachine::complete(const FakeStream& stream) {
   }
   if (!stream.tail) return true;
   if (!tasks_[*stream.tail].done) return false;
-  merge(host_, tasks_[*stream.tail].clock);
+  merge(host_[stream.process], tasks_[*stream.tail].clock);
   return true;
 }
 

@@ -40,6 +40,7 @@ struct TaskDraft {
   std::vector<TaskId> behind = {};                 ///< launched before: waited for, and nothing is learned
   bool queues = true;                              ///< it holds up what is behind it in a hardware queue
   bool advances_stream = true;                     ///< what follows on the stream waits for it
+  int process = 0;                                 ///< that of its stream
   std::string kernel = {};                         ///< which is loaded when it is launched first; empty: none
 };
 
@@ -49,6 +50,7 @@ struct FakeGraph;
 struct FakeStream {
   std::string name;
   int device = 0;
+  int process = 0;
   std::size_t lane = 0;
   std::optional<TaskId> tail = std::nullopt;  ///< into the tasks, or those of the capture
   FakeGraph* capture = nullptr;
@@ -58,10 +60,14 @@ struct FakeStream {
 
 struct FakeEvent {
   int device = 0;
+  int process = 0;
   bool timing = false;
+  bool shared = false;                        ///< other processes may open it
   std::optional<TaskId> task = std::nullopt;  ///< that it follows
   FakeGraph* capture = nullptr;               ///< that the task belongs to
   bool alive = true;
+  FakeEvent* lender = nullptr;  ///< of one that another process has made, whose state it has
+  int borrowers = 0;
 };
 
 /// Tasks that are enqueued by launching them.
@@ -85,11 +91,12 @@ class FakeMachine {
   FakeMachine(Faults& faults, FakeMemory& memory, bool one_queue)
       : faults_(faults), memory_(memory), one_queue_(one_queue) {}
 
-  [[nodiscard]] FakeStream* make_stream(int device, std::string name);
-  [[nodiscard]] FakeEvent* make_event(int device, bool timing);
+  [[nodiscard]] FakeStream* make_stream(FakeStream stream);
+  [[nodiscard]] FakeEvent* make_event(FakeEvent event);
   TaskId enqueue(FakeStream& stream, TaskDraft draft);
   void record(FakeEvent& event, FakeStream& stream, bool external);
   void wait(FakeStream& stream, FakeEvent& event);
+  /// As the host of its process asks.
   [[nodiscard]] bool complete(const FakeEvent& event);
   [[nodiscard]] bool complete(const FakeStream& stream);
   [[nodiscard]] Nanoseconds time_of(const FakeEvent& event) const;
@@ -162,8 +169,8 @@ class FakeMachine {
   std::size_t lane_count_ = 0;
   std::map<std::size_t, std::uint32_t> lane_size_;
   std::map<std::uint64_t, TaskId> flag_writer_;
-  LaneClock host_;                ///< what the host knows to be complete
-  std::vector<TaskId> meetings_;  ///< started and not complete
+  std::map<int, LaneClock> host_;  ///< per process: what its host knows to be complete
+  std::vector<TaskId> meetings_;   ///< started and not complete
   std::vector<TaskId> value_waits_;
   bool works_ = true;  ///< tasks do what they are for
   bool judges_ = true;

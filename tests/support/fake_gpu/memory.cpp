@@ -1,6 +1,9 @@
 #include "support/fake_gpu/memory.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 
 namespace ppsim::test {
 namespace {
@@ -17,13 +20,28 @@ void merge(LaneClock& into, const LaneClock& from) {
   for (std::size_t lane = 0; lane < from.size(); ++lane) into[lane] = std::max(into[lane], from[lane]);
 }
 
-std::byte* FakeMemory::allocate(std::size_t bytes, std::string what) {
+Pages::Pages(std::size_t bytes) : bytes_(bytes) {
+  void* const made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED) throw std::bad_alloc();
+  begin_ = static_cast<std::byte*>(made);
+}
+
+Pages::Pages(const Pages& same, std::size_t bytes) : bytes_(bytes) {
+  void* const made = mremap(same.begin_, 0, bytes, MREMAP_MAYMOVE);
+  if (made == MAP_FAILED) throw std::bad_alloc();
+  begin_ = static_cast<std::byte*>(made);
+}
+
+Pages::~Pages() { munmap(begin_, bytes_); }
+
+std::byte* FakeMemory::allocate(std::size_t bytes, const Wanted& wanted) {
   Allocation made;
-  made.what = std::move(what) + " of " + std::to_string(bytes) + " bytes";
+  made.what = wanted.what + " of " + std::to_string(bytes) + " bytes";
+  made.process = wanted.process;
+  made.on_device = wanted.on_device;
   made.size = bytes;
-  made.storage.reset(new std::byte[bytes + 3 * kGuard]);
-  const auto raw = reinterpret_cast<std::uintptr_t>(made.storage.get());
-  made.begin = made.storage.get() + (kGuard - raw % kGuard) % kGuard + kGuard;
+  made.pages = std::make_unique<Pages>(bytes + 2 * kGuard);
+  made.begin = made.pages->begin() + kGuard;
   std::fill_n(made.begin - kGuard, kGuard, kGuardByte);
   std::fill_n(made.begin + bytes, kGuard, kGuardByte);
   std::fill_n(made.begin, bytes, kFresh);
@@ -38,8 +56,49 @@ void FakeMemory::free(const std::byte* memory) {
   if (at == allocations_.end())
     return faults_.add(FaultKind::bad_call, "free of memory that is no allocation");
   if (at->second.freed) return faults_.add(FaultKind::double_free, at->second.what);
+  if (at->second.lender != nullptr)
+    return faults_.add(FaultKind::bad_call, "free of memory that another process lends");
+  if (at->second.borrowers > 0)
+    faults_.add(FaultKind::use_after_free, at->second.what + " is freed while another process has it open");
   check_guards(at->second);
   at->second.freed = true;
+}
+
+std::span<std::byte> FakeMemory::allocation_at(const std::byte* memory) {
+  const Allocation* const found = find(memory);
+  return found == nullptr ? std::span<std::byte>() : std::span(found->begin, found->size);
+}
+
+bool FakeMemory::may_lend(const std::byte* memory, int process) {
+  const auto at = allocations_.find(memory);
+  return at != allocations_.end() && !at->second.freed && at->second.lender == nullptr &&
+         at->second.on_device && at->second.process == process;
+}
+
+std::byte* FakeMemory::borrow(const std::byte* memory, int process) {
+  const auto at = allocations_.find(memory);
+  if (at == allocations_.end() || at->second.freed || at->second.process == process) return nullptr;
+  Allocation& lender = at->second;
+  Allocation made;
+  made.what = "borrowed " + lender.what;
+  made.process = process;
+  made.size = lender.size;
+  made.pages = std::make_unique<Pages>(*lender.pages, lender.size + 2 * kGuard);
+  made.begin = made.pages->begin() + kGuard;
+  made.lender = &lender;
+  ++lender.borrowers;
+  std::byte* const begin = made.begin;
+  allocations_.emplace(begin, std::move(made));
+  return begin;
+}
+
+void FakeMemory::give_back(const std::byte* memory) {
+  const auto at = allocations_.find(memory);
+  if (at == allocations_.end() || at->second.lender == nullptr)
+    return faults_.add(FaultKind::bad_call, "memory is given back that nobody lent");
+  if (at->second.freed) return faults_.add(FaultKind::double_free, at->second.what);
+  at->second.freed = true;
+  --at->second.lender->borrowers;
 }
 
 void FakeMemory::check_guards(const Allocation& allocation) {
@@ -57,20 +116,27 @@ FakeMemory::Allocation* FakeMemory::find(const std::byte* memory) {
   return memory < found.begin + found.size ? &found : nullptr;
 }
 
-FakeMemory::Allocation* FakeMemory::checked(std::span<const std::byte> memory, const Accessor& who) {
-  Allocation* const found = find(memory.data());
+FakeMemory::Place FakeMemory::checked(std::span<const std::byte> memory, const Accessor& who) {
+  Allocation* found = find(memory.data());
   if (found == nullptr || memory.data() + memory.size() > found->begin + found->size) {
     faults_.add(FaultKind::out_of_bounds, who.name + " touches " + std::to_string(memory.size()) +
                                               " bytes that are no part of one allocation");
-    return nullptr;
+    return {};
   }
-  if (found->freed) {
+  if (found->process != who.process) {
+    faults_.add(FaultKind::out_of_bounds, who.name + " touches " + found->what + " of another process");
+    return {};
+  }
+  const auto first = static_cast<std::size_t>(memory.data() - found->begin);
+  const bool gone = found->freed || (found->lender != nullptr && found->lender->freed);
+  if (gone) {
     faults_.add(FaultKind::use_after_free, who.name + " touches freed " + found->what);
-    return nullptr;
+    return {};
   }
-  split(*found, static_cast<std::size_t>(memory.data() - found->begin));
-  split(*found, static_cast<std::size_t>(memory.data() - found->begin) + memory.size());
-  return found;
+  if (found->lender != nullptr) found = found->lender;
+  split(*found, first);
+  split(*found, first + memory.size());
+  return {found, first};
 }
 
 void FakeMemory::split(Allocation& allocation, std::size_t offset) {
@@ -87,9 +153,8 @@ void FakeMemory::check_order(const Epoch& before, const Accessor& who, const cha
 
 bool FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
   if (memory.empty()) return true;
-  Allocation* const found = checked(memory, who);
+  const auto [found, first] = checked(memory, who);
   if (found == nullptr) return false;
-  const auto first = static_cast<std::size_t>(memory.data() - found->begin);
   for (auto piece = found->pieces.find(first);
        piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
     Piece& one = piece->second;
@@ -112,9 +177,8 @@ bool FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
 
 bool FakeMemory::write(std::span<const std::byte> memory, const Accessor& who) {
   if (memory.empty()) return true;
-  Allocation* const found = checked(memory, who);
+  const auto [found, first] = checked(memory, who);
   if (found == nullptr) return false;
-  const auto first = static_cast<std::size_t>(memory.data() - found->begin);
   for (auto piece = found->pieces.find(first);
        piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
     Piece& one = piece->second;

@@ -26,6 +26,23 @@ struct Accessor {
   std::uint32_t number = 0;  ///< in its lane, from 1
   const LaneClock& clock;
   const std::string& name;
+  int process = 0;
+};
+
+/// Memory as the kernel hands it out, so that another process may have the same bytes at another address.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes);
+  /// The same bytes at an address of their own.
+  explicit Pages(const Pages& same, std::size_t bytes);
+  ~Pages();
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  [[nodiscard]] std::byte* begin() const { return begin_; }
+
+ private:
+  std::byte* begin_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 /// Device and pinned memory with guards around it, that knows of each byte who touched it last. Nothing that
@@ -34,8 +51,23 @@ class FakeMemory {
  public:
   explicit FakeMemory(Faults& faults) : faults_(faults) {}
 
-  [[nodiscard]] std::byte* allocate(std::size_t bytes, std::string what);
+  /// What is allocated, by whom.
+  struct Wanted {
+    std::string what;
+    int process = 0;
+    bool on_device = true;
+  };
+  [[nodiscard]] std::byte* allocate(std::size_t bytes, const Wanted& wanted);
   void free(const std::byte* memory);
+  /// The allocation that an address is in; empty: none.
+  [[nodiscard]] std::span<std::byte> allocation_at(const std::byte* memory);
+  /// Whether a process may lend what begins there: device memory of its own.
+  [[nodiscard]] bool may_lend(const std::byte* memory, int process);
+  /// Gives another process the allocation that begins there, at an address that no other one uses. Returns:
+  /// null where it is gone, or the borrower's own.
+  [[nodiscard]] std::byte* borrow(const std::byte* memory, int process);
+  /// Requires: borrowed memory, else it is a fault.
+  void give_back(const std::byte* memory);
   /// Both return whether the bytes are there to be touched.
   [[nodiscard]] bool read(std::span<const std::byte> memory, const Accessor& who);
   [[nodiscard]] bool write(std::span<const std::byte> memory, const Accessor& who);
@@ -56,15 +88,24 @@ class FakeMemory {
   };
   struct Allocation {
     std::string what;
-    std::unique_ptr<std::byte[]> storage;
+    int process = 0;
+    bool on_device = true;
+    std::unique_ptr<Pages> pages;
     std::byte* begin = nullptr;
     std::size_t size = 0;
     bool freed = false;
+    Allocation* lender = nullptr;  ///< of borrowed memory
+    int borrowers = 0;
     std::map<std::size_t, Piece> pieces;  ///< by offset
   };
 
   [[nodiscard]] Allocation* find(const std::byte* memory);
-  [[nodiscard]] Allocation* checked(std::span<const std::byte> memory, const Accessor& who);
+  /// The history of bytes that are there to be touched, and where in it they begin.
+  struct Place {
+    Allocation* of = nullptr;
+    std::size_t first = 0;
+  };
+  [[nodiscard]] Place checked(std::span<const std::byte> memory, const Accessor& who);
   static void split(Allocation& allocation, std::size_t offset);
   void check_order(const Epoch& before, const Accessor& who, const char* how);
   void check_guards(const Allocation& allocation);

@@ -186,18 +186,6 @@ TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
   }
 }
 
-TEST(GpuProcesses, CopyEnginesJoinTheRanksOfOneProcess) {
-  const Ends ends = in_process_bootstraps(2).value();
-  FakeGpu gpu(host_with(2));
-  const Results results = run_on_each(gpu, lowered_program("1f1b", 2, 4), ends,
-                                      [](int, FakeRunOptions& o) { o.cuda.transport = CudaTransport::copy; });
-  for (const auto& result : results) {
-    ASSERT_FALSE(result);
-    EXPECT_NE(result.error().message.find("the copy transport joins the ranks of one process"),
-              std::string::npos);
-  }
-}
-
 TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));

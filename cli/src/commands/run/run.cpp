@@ -317,8 +317,7 @@ void add_backend_options(Command& command, Options& options) {
           "--transport", options.device.transport,
           "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
           "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
-          "engines, "
-          "for several ranks on a device)")
+          "engines within a host, likewise, and for several ranks on a device)")
       .show_default();
   const Option script = command.add_flag("--emit-sbatch", options.emit_sbatch,
                                          "print a Slurm script that runs this, with a process for each rank");

@@ -48,7 +48,7 @@ Expected<std::string> request(const SlurmJob& job) {
   const int each = job.ranks_per_node.value_or(std::min(job.ranks, kUsual));
   if (job.ranks % each != 0 || (job.one_process && job.ranks > each)) {
     return make_error(ErrorCode::bad_argument,
-                      job.one_process ? "copies join the ranks of one process on one node"
+                      job.one_process ? "copies join the ranks of one node"
                                       : "the ranks cannot be spread evenly over nodes",
                       {.found = std::to_string(job.ranks) + " ranks, " + std::to_string(each) + " on a node",
                        .expected = job.one_process ? "--ranks-per-node with all ranks"

@@ -31,6 +31,11 @@ struct CudaResource {
   unsigned char reserved[36] = {};
 };
 
+/// CUipcMemHandle and CUipcEventHandle: what another process of the same host opens.
+struct CudaIpcHandle {
+  char reserved[64] = {};
+};
+
 /// Values of cuda.h, compared with it by gpu_backend/checks/table_check.cpp.
 inline constexpr int kCudaSuccess = 0;
 inline constexpr int kCudaOutOfMemory = 2;
@@ -41,6 +46,8 @@ inline constexpr int kCudaNoSuchResources = 915;
 inline constexpr unsigned int kCudaStreamNonBlocking = 1;
 inline constexpr unsigned int kCudaEventDefault = 0;
 inline constexpr unsigned int kCudaEventDisableTiming = 2;
+inline constexpr unsigned int kCudaEventInterprocess = 4;
+inline constexpr unsigned int kCudaIpcLazyPeerAccess = 1;
 inline constexpr unsigned int kCudaEventRecordExternal = 1;
 inline constexpr int kCudaCaptureThreadLocal = 1;
 inline constexpr unsigned int kCudaGraphUseNodePriority = 8;

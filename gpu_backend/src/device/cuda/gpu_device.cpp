@@ -136,9 +136,17 @@ StreamHandle RankDevice::make_stream(StreamPriority priority) const {
 }
 
 EventHandle RankDevice::make_event(bool timing) const {
+  return make_event_of(timing ? kCudaEventDefault : kCudaEventDisableTiming);
+}
+
+EventHandle RankDevice::make_shared_event() const {
+  return make_event_of(kCudaEventDisableTiming | kCudaEventInterprocess);
+}
+
+EventHandle RankDevice::make_event_of(unsigned int flags) const {
   make_current();
   CUevent_st* event = nullptr;
-  check(cuda().event_create(&event, timing ? kCudaEventDefault : kCudaEventDisableTiming), "an event");
+  check(cuda().event_create(&event, flags), "an event");
   return {event, [this](CUevent_st* e) { cuda().event_destroy(e); }};
 }
 

@@ -84,6 +84,8 @@ class RankDevice final : public Device {
   [[nodiscard]] std::span<std::byte> allocate_host(Bytes bytes) override;
   [[nodiscard]] StreamHandle make_stream(StreamPriority priority) const;
   [[nodiscard]] EventHandle make_event(bool timing) const;
+  /// An event without timing that other processes of the host may wait for.
+  [[nodiscard]] EventHandle make_shared_event() const;
 
   void copy(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const override;
   void fill(GpuStream stream, std::span<std::byte> memory, std::byte value) const override;
@@ -98,6 +100,8 @@ class RankDevice final : public Device {
   void check(int result, const char* what) const;
 
  private:
+  [[nodiscard]] EventHandle make_event_of(unsigned int flags) const;
+
   const GpuDevice& device_;
   RankId rank_;
   int part_ = 0;

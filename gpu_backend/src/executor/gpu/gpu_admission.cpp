@@ -42,8 +42,12 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
   if (options.ranks_per_device < 1) return bad_request("at least one rank runs on a device");
   if (options.max_ctas < 1) return bad_request("a communicator has at least one CTA");
   if (run.processes != nullptr && run.processes->size() > 1) {
-    if (options.transport == CudaTransport::copy)
-      return bad_request("the copy transport joins the ranks of one process; several need NCCL");
+    if (options.transport == CudaTransport::copy && options.graphs) {
+      return make_error(ErrorCode::bad_argument,
+                        "with copies one graph has the steps of all ranks, and they have several processes",
+                        {.found = std::to_string(run.processes->size()) + " processes",
+                         .expected = "one process, NCCL, or a run without graphs"});
+    }
   }
   if (run.poison) return bad_request("the CUDA backend does not overwrite freed tensors");
   if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {

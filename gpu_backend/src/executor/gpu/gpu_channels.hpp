@@ -52,6 +52,9 @@ class GpuChannels {
   virtual void sum(std::size_t /*collective*/) {}
   virtual void end(InstructionId /*id*/) {}
 
+  /// Gives back what other processes lent, which these keep until then; nothing follows.
+  virtual void leave() {}
+
   /// Whether no stream of the channels' own has anything left, after an abort.
   [[nodiscard]] virtual bool stopped() const { return true; }
   /// Looks for what went wrong since.

@@ -64,7 +64,7 @@ class GpuExecutor {
     make_plans();
     check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
-    channels_ = open_channels({api_, input, ranks_.all(), collectives_, analyzed_.graph(), peers_});
+    channels_ = open_channels({api_, input, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
                                    *channels_, options_.profile, options_.graphs});
@@ -86,7 +86,8 @@ class GpuExecutor {
     }
     result.gradients = all_gradients(actions_);
     for (const RankRun& run : runs_) result.host += run.host_time();
-    peers_.collect(result, begins_);
+    channels_->leave();
+    peers_.collect(result, begins_);  // nobody frees anything before all have left
     return result;
   }
 
@@ -107,14 +108,15 @@ class GpuExecutor {
   void make_plans() {
     const AnalyzedProgram independent(program_, independent_queues(in_.options.capabilities));
     if (together()) {
-      plans_ = plan_ranks_together(program_, independent.graph(), independent.order());
+      const auto all = plan_ranks_together(program_, independent.graph(), independent.order());
+      for (const RankDevice* const device : ranks_.all()) plans_.push_back(all[device->rank().index()]);
       return;
     }
     for (const RankDevice* const device : ranks_.all())
       plans_.push_back(plan_streams(program_, independent.graph(), device->rank()));
   }
 
-  /// Whether this process has all ranks, and enqueues what they exchange.
+  /// Whether the hosts of all ranks enqueue what these exchange, in one order.
   [[nodiscard]] bool together() const { return options_.transport == CudaTransport::copy; }
 
   void run_steps(RunResult& result) {

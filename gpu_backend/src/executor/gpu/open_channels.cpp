@@ -67,12 +67,37 @@ std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
   return sums;
 }
 
+/// The memory of the transfers of a rank of this process; none where the Program lacks a tensor, which is an
+/// error of the step that reaches them.
+std::vector<Transfer> transfers_of(const ChannelSetup& setup, InstructionId id) {
+  const int own = setup.input.program.rank_of(id).value() - setup.ranks.front()->rank().value();
+  try {
+    return setup.actions[static_cast<std::size_t>(own)].transfers(id);
+  } catch (const BackendError&) {
+    return {};
+  }
+}
+
+std::span<std::byte> summed_of(const ChannelSetup& setup, InstructionId id) {
+  const int own = setup.input.program.rank_of(id).value() - setup.ranks.front()->rank().value();
+  return setup.collectives[static_cast<std::size_t>(own)].summed(id);
+}
+
+std::unique_ptr<GpuChannels> open_copies(const ChannelSetup& setup) {
+  return std::make_unique<CopyChannels>(
+      CopySetup{.program = setup.input.program,
+                .graph = setup.graph,
+                .ranks = setup.ranks,
+                .transfers = [&](InstructionId id) { return transfers_of(setup, id); },
+                .summed = [&](InstructionId id) { return summed_of(setup, id); },
+                .peers = setup.peers});
+}
+
 }  // namespace
 
 std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
   const auto& options = std::get<CudaOptions>(setup.input.options.backend);
-  if (options.transport == CudaTransport::copy)
-    return std::make_unique<CopyChannels>(setup.input.program, setup.graph, setup.ranks);
+  if (options.transport == CudaTransport::copy) return open_copies(setup);
   return std::make_unique<NcclChannels>(
       NcclSetup{.api = setup.api,
                 .program = setup.input.program,

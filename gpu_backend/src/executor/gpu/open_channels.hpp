@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "executor/rank_actions.hpp"
 #include "gpu_admission.hpp"
 #include "gpu_channels.hpp"
 #include "gpu_collectives.hpp"
@@ -17,6 +18,7 @@ struct ChannelSetup {
   const GpuApi& api;
   const GpuRunInput& input;
   std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so what follows
+  const std::deque<RankActions>& actions;
   const std::deque<GpuCollectives>& collectives;
   const ExecutionGraph& graph;
   Peers& peers;

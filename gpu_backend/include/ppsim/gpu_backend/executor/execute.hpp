@@ -35,12 +35,13 @@ struct EmulatedOptions {
 /// The means by which messages travel between GPUs.
 enum class CudaTransport : std::uint8_t {
   nccl,  ///< a communicator for each one of the Program; one rank on a device
-  copy,  ///< copies between the devices, or parts of one, of one process
+  copy,  ///< copies between the devices, or parts of one, of one host; streamed in one process or several
 };
 
-/// Ranks that compute on GPUs. Several processes need NCCL between them; those of a host take its devices in
-/// the order of their local numbers, unless each sees no more than it needs. The model needs on_gpu(). A
-/// device does not say whether it waits or hangs: a step that hangs is aborted at its deadline and reported.
+/// Ranks that compute on GPUs. Processes of several hosts need NCCL between them; those of a host take its
+/// devices in the order of their local numbers, unless each sees no more than it needs. The model needs
+/// on_gpu(). A device does not say whether it waits or hangs: a step that hangs is aborted at its deadline
+/// and reported.
 struct CudaOptions {
   CudaTransport transport = CudaTransport::nccl;
   int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)
