@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "support/gpu_probe/kernel_times.hpp"
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"
@@ -21,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kUsage =
     "usage: ppsim_gpu_probe PROBE [key=number ...]\n"
     "  products [hidden= ffn= vocab= sequence= batch= parts=]  the executor's products against plain calls\n"
+    "  kernels [hidden= ffn= sequence= batch=]  element-wise kernels beside a copy of as many bytes\n"
     "  partitions [parts= graphs=]      green contexts: the same work on the whole, on a part, on all parts\n"
     "  waiting [parts= streams= graphs=]  kernels beside streams that wait for a number\n"
     "  full-queue [parts=]              a thread that launches more than the queue takes, and another one\n"
@@ -70,9 +72,26 @@ Json products(const Numbers& numbers) {
                     {"inner", one.inner},
                     {"backend_ns", one.backend_ns},
                     {"plain_ns", one.plain_ns},
-                    {"told_ns", one.told_ns}});
+                    {"told_ns", one.told_ns},
+                    {"best_ns", one.best_ns},
+                    {"algorithms", one.algorithms}});
   }
   return {{"parts", numbers.get("parts", 1)}, {"products", rows}};
+}
+
+Json kernels(const Numbers& numbers) {
+  TransformerConfig config;
+  config.hidden = numbers.get("hidden", 2048);
+  config.ffn = numbers.get("ffn", 5632);
+  config.sequence = numbers.get("sequence", 1024);
+  config.microbatch_size = numbers.get("batch", 16);
+  const KernelTimes times = time_kernels(this_machine(ProbeLibraries::cuda), config);
+  Json rows = Json::array();
+  for (const KernelTime& one : times.kernels) {
+    rows.push_back(
+        {{"kernel", one.kernel}, {"bytes", one.bytes}, {"ns", one.ns}, {"over_copy", times.over_copy(one)}});
+  }
+  return {{"copy_bytes", times.copy.bytes}, {"copy_ns", times.copy.ns}, {"kernels", rows}};
 }
 
 Json partitions(const Numbers& numbers) {
@@ -143,6 +162,7 @@ Json nccl_answer(const std::string& probe, const Numbers& numbers) {
 
 Json run(const std::string& probe, const Numbers& numbers) {
   if (probe == "products") return products(numbers);
+  if (probe == "kernels") return kernels(numbers);
   if (probe == "partitions") return partitions(numbers);
   if (probe == "waiting") return waiting(numbers);
   if (probe == "calls") return calls(numbers);

@@ -181,11 +181,15 @@ void fill_choice(CublasLtTable& table) {
     return 0;
   };
   table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void* preference,
-                    int, CublasLtChoice* choice, int* found) {
-    choice->algorithm.data[0] = *static_cast<std::uint32_t*>(preference);
+                    int wanted, CublasLtChoice* choice, int* found) {
+    const int proposed = std::min(wanted, 3);
+    for (int i = 0; i < proposed; ++i) {
+      choice[i].algorithm.data[0] = *static_cast<std::uint32_t*>(preference);
+      choice[i].algorithm.data[1] = static_cast<std::uint64_t>(i);
+    }
     const Product product{*static_cast<Operation*>(operation), *static_cast<Layout*>(a),
                           *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
-    *found = product.is_supported() ? 1 : 0;
+    *found = product.is_supported() ? proposed : 0;
     return product.is_supported() ? 0 : kNotSupported;
   };
 }

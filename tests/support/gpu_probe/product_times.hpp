@@ -17,6 +17,8 @@ struct ProductTime {
   Nanoseconds backend_ns = 0;  ///< medians of several rounds, taken in turn
   Nanoseconds plain_ns = 0;
   Nanoseconds told_ns = 0;  ///< plain, chosen for as many multiprocessors as the part has
+  Nanoseconds best_ns = 0;  ///< plain, by the fastest of all algorithms that cuBLASLt proposes
+  int algorithms = 0;       ///< how many these are
 };
 
 /// Times the products of a layer and of the head in bf16, on the first of so many parts of device 0.

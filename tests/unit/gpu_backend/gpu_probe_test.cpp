@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "support/fake_gpu/fake_gpu.hpp"
+#include "support/gpu_probe/kernel_times.hpp"
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"
@@ -56,10 +57,45 @@ TEST_F(GpuProbe, TimesTheProductsOfAStage) {
     EXPECT_EQ(one.backend_ns, kKernel) << one.weights << one.action;
     EXPECT_EQ(one.plain_ns, kKernel) << one.weights << one.action;
     EXPECT_EQ(one.told_ns, kKernel) << one.weights << one.action;
+    EXPECT_EQ(one.best_ns, kKernel) << one.weights << one.action;
   }
   EXPECT_EQ(times[2].action, "W");
   EXPECT_EQ((std::vector{times[2].rows, times[2].columns, times[2].inner}),
             (std::vector<std::int64_t>{8, 24, 8}));
+}
+
+/// Of three algorithms the second is fast: the backend takes the first one, and is told how much that costs.
+TEST_F(GpuProbe, FindsTheFastestOfAllAlgorithms) {
+  ProbeMachine made = machine();
+  made.cublaslt.multiply = [this](auto&&... arguments) {
+    const auto all = std::forward_as_tuple(arguments...);
+    const bool fast = std::get<12>(all)->data[1] == 1;
+    gpu_.launch(std::get<15>(all), {.duration = fast ? kKernel : 2 * kKernel});
+    return 0;
+  };
+  TransformerConfig config;
+  config.hidden = config.ffn = config.vocab = config.sequence = 8;
+  for (const ProductTime& one : time_products(made, config, 4)) {
+    EXPECT_EQ(one.backend_ns, 2 * kKernel);
+    EXPECT_EQ(one.plain_ns, 2 * kKernel);
+    EXPECT_EQ(one.best_ns, kKernel);
+    EXPECT_EQ(one.algorithms, 3);
+  }
+}
+
+TEST_F(GpuProbe, TimesElementWiseKernelsBesideACopy) {
+  TransformerConfig config;
+  config.hidden = config.ffn = 8;
+  config.sequence = 4;
+  const KernelTimes times = time_kernels(machine(), config);
+  ASSERT_EQ(times.kernels.size(), 6U);
+  EXPECT_EQ(times.copy.bytes, 2 * 4 * 8 * 2);
+  const KernelTime& gate = times.kernels[3];
+  EXPECT_EQ(gate.kernel, "gate");
+  EXPECT_EQ(gate.bytes, 3 * 4 * 8 * 2) << "two matrices are read, and one is written";
+  EXPECT_EQ(gate.ns, kKernel);
+  EXPECT_DOUBLE_EQ(times.over_copy(times.copy), 1);
+  EXPECT_DOUBLE_EQ(times.over_copy(gate) * 1.5 * static_cast<double>(times.copy.ns), kKernel);
 }
 
 TEST_F(GpuProbe, PartsOfTheFakeRunAtOnce) {

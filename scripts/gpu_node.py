@@ -1,0 +1,106 @@
+"""What scripts/gpu_check --node asks of all devices of a host, and of several hosts of a Slurm job."""
+
+import os
+import socket
+import time
+
+from gpu_session import answer_of
+
+# Of one question, from start to end; a run gives up on a step of its own after the first of them.
+STEP_S, QUESTION_S = 20, 75
+UPDATES = ["--with", "reduce-grad,opt,clip"]
+# What is run by each means: messages alone, both kinds of backward in a V, and sums over two ranks with updates.
+PROGRAMS = {"1f1b": [], "zb-v": UPDATES, "chimera": UPDATES}
+
+# How the ranks of one host exchange messages: transport, a process for each device, more options.
+MEANS = {
+    "copies of one process, streamed": ("copy", False, []),
+    "copies of one process, as a graph": ("copy", False, ["--graphs"]),
+    "copies between processes by CUDA IPC, streamed": ("copy", True, []),
+    "NCCL in one process, streamed": ("nccl", False, []),
+    "NCCL between processes, streamed": ("nccl", True, []),
+    "NCCL between processes, as graphs": ("nccl", True, ["--graphs"]),
+}
+
+
+def devices_of(session):
+    """How many devices the driver shows."""
+    details = [check["detail"] for check in session.doctor()["checks"] if check["check"] == "backend cuda"]
+    return sum(detail.count(" multiprocessors of capability ") for detail in details)
+
+
+def run_arguments(schedule, ranks, transport, more):
+    return ["run", schedule, "--ranks", str(ranks), "--microbatches", str(2 * ranks), "--backend", "cuda", "--transport",
+            transport, "--arithmetic", "integer", "--steps", "2", "--deadline", str(STEP_S), "--compare", "--json", *more]
+
+
+def member(rank, size, port):
+    """As torchrun tells a process who it is."""
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port)}
+
+
+def in_processes(session, command, size):
+    """The answer of process 0. All end when the time of the question is over, or soon after the first has ended."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    begin = time.monotonic()
+    started = [session.start(command, member(rank, size, port)) for rank in range(size)]
+    done = [session.finish(process, command, max(5, QUESTION_S - (time.monotonic() - begin))) for process in started]
+    failed = [one for one in done if one["exit"] != 0]
+    return {**answer_of(done[0]), **({"exits": [one["exit"] for one in done]} if failed else {})}
+
+
+def ask(session, schedule, ranks, means):
+    transport, apart, more = MEANS[means]
+    command = [session.program("ppsim"), *run_arguments(schedule, ranks, transport, [*PROGRAMS[schedule], *more])]
+    if apart:
+        return in_processes(session, command, ranks)
+    return answer_of(session.run(command, QUESTION_S))
+
+
+def on_hosts(session, nodes, each, arguments):
+    """By srun, a process for each device of every host."""
+    return answer_of(session.run(["srun", f"--nodes={nodes}", f"--ntasks={nodes * each}", f"--ntasks-per-node={each}",
+                                  f"--gpus-per-node={each}", "--kill-on-bad-exit=1", session.program("ppsim"),
+                                  *arguments], QUESTION_S))
+
+
+def host_questions(session, ranks):
+    for means in MEANS:
+        for schedule in PROGRAMS:
+            answer = ask(session, schedule, ranks, means)
+            yield f"{schedule} on {ranks} devices: {means}", answer, equal(answer)
+
+
+def nodes_questions(session, nodes, each):
+    """Copies do not leave a host, and say so before the first step."""
+    ranks = nodes * each
+    for how, more in {"streamed": [], "as graphs": ["--graphs"]}.items():
+        for schedule, with_it in PROGRAMS.items():
+            answer = on_hosts(session, nodes, each, run_arguments(schedule, ranks, "nccl", [*with_it, *more]))
+            yield f"{schedule} on {ranks} devices of {nodes} hosts: NCCL, {how}", answer, equal(answer)
+    answer = on_hosts(session, nodes, each, run_arguments("1f1b", ranks, "copy", []))
+    yield (f"copies between {nodes} hosts are refused", answer,
+           "copies join processes of one host" in answer.get("failure", ""))
+
+
+def equal(answer):
+    return answer.get("gradients_equal") is True and "exits" not in answer
+
+
+def check_node(session, machine):
+    """Whether all questions have the answer that they should; each is on disk when the next is put."""
+    each = devices_of(session)
+    nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+    rows = []
+    questions = [host_questions(session, each)] + ([nodes_questions(session, nodes, each)] if nodes > 1 else [])
+    for one in questions:
+        for question, answer, good in one:
+            rows.append({"question": question, "good": good, "answer": answer})
+            print(f"{'right' if good else 'WRONG'}  {question}")
+            session.write("node.json", {"machine": machine, "devices": each, "hosts": nodes, "questions": rows})
+    print(f"node: {sum(row['good'] for row in rows)} of {len(rows)} right, on {each} devices of {nodes} "
+          f"host{'s' if nodes > 1 else ''}")
+    return bool(rows) and all(row["good"] for row in rows)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# scripts/gpu_check --node on stand-ins: eight devices of a host, and two hosts of a Slurm job.
+source "$(dirname "$0")/support/lib.sh"
+source "$support/gpu_scripts.sh"
+with_device
+export DEVICES=8
+
+script 0 gpu_check --node check
+expect_out "right  chimera on 8 devices: copies between processes by CUDA IPC, streamed"
+expect_out "node: 18 of 18 right, on 8 devices of 1 host"
+python3 - <<'END' || fail "not what was asked"
+import json
+node = json.load(open("check/node.json"))
+assert node["devices"] == 8 and node["hosts"] == 1 and len(node["questions"]) == 18
+commands = [row["answer"]["command"] for row in node["questions"]]
+assert sum("--graphs" in one for one in commands) == 6 and sum("--transport copy" in one for one in commands) == 9
+END
+
+# Two hosts: srun starts a process for each device of both, and copies are refused there.
+mkdir path
+cat >path/srun <<'END'
+#!/usr/bin/env bash
+for argument; do
+  case $argument in
+    --ntasks=*) tasks=${argument#*=} ;;
+    --ntasks-per-node=*) each=${argument#*=} ;;
+    --*) ;;
+    *) break ;;
+  esac
+  shift
+done
+for ((i = 0; i < tasks; ++i)); do
+  SLURM_PROCID=$i SLURM_STEP_NUM_TASKS=$tasks SLURM_LOCALID=$((i % each)) "$@" &
+  members+=($!)
+done
+code=0
+for one in "${members[@]}"; do wait "$one" || code=$?; done
+exit $code
+END
+chmod +x path/srun
+SLURM_JOB_NUM_NODES=2 PATH=$PWD/path:$PATH script 0 gpu_check --node hosts
+expect_out "right  chimera on 16 devices of 2 hosts: NCCL, as graphs"
+expect_out "right  copies between 2 hosts are refused"
+expect_out "node: 25 of 25 right, on 8 devices of 2 hosts"
+
+# What is wrong in one process is wrong, and what does not end takes no time of the others.
+WRONG_AT=3 script 1 gpu_check --node wrong
+expect_out "WRONG  1f1b on 8 devices: NCCL between processes, streamed"
+expect_out "right  1f1b on 8 devices: copies of one process, streamed"
+expect_out "node: 9 of 18 right, on 8 devices of 1 host"
+script 1 gpu_check --limit 2 --node late
+python3 -c '
+import json
+node = json.load(open("late/node.json"))
+assert any(row["answer"]["exit"] == "left out" for row in node["questions"]), node
+' || fail "not within its limit"
