@@ -96,7 +96,8 @@ TEST(SharedTensors, TiedWeightsHaveTheGradientsOfTheUnpipelinedModel) {
 /// directions it does not, and of a V there is one.
 bool sums_each_microbatch(const Pipeline& pipeline) {
   std::set<RankId> ranks;
-  for (const StageId stage : pipeline.spec().blocks.items().back().stages) ranks.insert(pipeline.rank_of(stage));
+  for (const StageId stage : pipeline.spec().blocks.items().back().stages)
+    ranks.insert(pipeline.rank_of(stage));
   std::set<RouteId> routes;
   for (int m = 0; m < pipeline.microbatches(); ++m) {
     if (!is_padding(pipeline, MicrobatchId(m))) routes.insert(pipeline.route_of(MicrobatchId(m)));

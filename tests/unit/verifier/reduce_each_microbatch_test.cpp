@@ -43,9 +43,9 @@ Bytes worst_of_last_rank(const Program& program) {
   return verify(program, options).memory.back().bytes;
 }
 
-// The last rank is done with B of a microbatch 2 (p - 1) units before the first one, if B takes two. Until then its
-// part waits for the sum: from the start of its B that is 2 p units, and a B starts every three. One that starts when
-// a sum is due finds its part still there. The sums are one more.
+// The last rank is done with B of a microbatch 2 (p - 1) units before the first one, if B takes two. Until
+// then its part waits for the sum: from the start of its B that is 2 p units, and a B starts every three. One
+// that starts when a sum is due finds its part still there. The sums are one more.
 TEST(ReduceEachMicrobatch, PartsOfTheLastRankWaitForTheFirst) {
   for (const int ranks : {2, 3, 4, 6, 8}) {
     for (const int microbatches : {1, ranks, 3 * ranks}) {

@@ -9,11 +9,11 @@ namespace {
 // ai-dynamo/aiconfigurator systems/*.yaml, vendors' documentation of the cloud instances. Dense rates, one
 // direction of every link; to host memory PCIe 4 and 5 x16, for gb200 one GPU's half of NVLink-C2C. Sustained
 // rates and memory efficiencies: data/NOTICE; b300 as b200.
-// V100: NVIDIA's data sheets of Tesla V100, DGX-1 and DGX-2, AWS' page of P3 instances; its 16-bit products are
-// of fp16, which stands for bf16, at the rate measured on the PCIe card (forums.developer.nvidia.com, 79781).
-// GH200: NVIDIA's data sheet, stas00/ml-engineering, docs.cscs.ch (Alps); FP8 and sustained rates are those of
-// H100, the same chip. Azure NDm A100 v4: Microsoft's page of the series. OCI H100: Oracle's page of compute
-// shapes.
+// V100: NVIDIA's data sheets of Tesla V100, DGX-1 and DGX-2, AWS' page of P3 instances; its 16-bit products
+// are of fp16, which stands for bf16, at the rate measured on the PCIe card (forums.developer.nvidia.com,
+// 79781). GH200: NVIDIA's data sheet, stas00/ml-engineering, docs.cscs.ch (Alps); FP8 and sustained rates are
+// those of H100, the same chip. Azure NDm A100 v4: Microsoft's page of the series. OCI H100: Oracle's page of
+// compute shapes.
 const auto kGpus = std::to_array<GpuDescription>({
     {.name = "v100-sxm-16gb",
      .bf16_tflops = 125,

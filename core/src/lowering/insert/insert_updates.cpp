@@ -201,7 +201,8 @@ Expected<Pipeline> reducing_each_microbatch(const Pipeline& pipeline) {
   }
   if (some) return Pipeline::make(std::move(spec));
   return make_error(ErrorCode::bad_argument, "no gradients are summed across ranks for every microbatch",
-                    {.found = "parameter blocks of one rank each", .expected = "weights that stages of several ranks share"});
+                    {.found = "parameter blocks of one rank each",
+                     .expected = "weights that stages of several ranks share"});
 }
 
 Expected<Pipeline> with_norm(const Pipeline& pipeline) {

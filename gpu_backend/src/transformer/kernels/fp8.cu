@@ -93,7 +93,8 @@ int quantize(void* stream, const Quantize& call) {
   const unsigned tiles = blocks_for(call.rows, kTile) * blocks_for(call.columns, kTile);
   if (tiles == 0) return 0;
   constexpr int kAcross = kTile / kOfPack;
-  const bool whole = call.rows % kOfPack == 0 && is_wide<Bf16>(call.columns, call.values, call.by_rows, call.by_columns);
+  const bool whole =
+      call.rows % kOfPack == 0 && is_wide<Bf16>(call.columns, call.values, call.by_rows, call.by_columns);
   by_width(whole, [&](auto wide) {
     launch(quantize_kernel<wide.value>, {tiles, dim3(kAcross, kThreads / kAcross), stream}, call);
   });
