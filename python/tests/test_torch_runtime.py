@@ -11,7 +11,7 @@ from torch_runs.needed import torch_or_skip
 
 torch_or_skip()
 
-from torch_runs.processes import values  # noqa: E402
+from torch_runs.processes import run, values  # noqa: E402
 
 #: Of those that accumulate in ascending order and sum nothing across ranks, on two ranks with four microbatches.
 ASCENDING = (
@@ -158,8 +158,9 @@ def test_tied_weights_that_no_block_or_module_has_are_refused(edges):
         assert "no list of dictionaries" in no_list
 
 
-def test_a_module_that_gives_nothing_for_its_side_edge_is_named(edges):
-    assert all("the module of stage 0 returns too little" in said for said in edges[3]), edges[3]
+def test_a_module_that_gives_nothing_for_its_side_edge_is_named(tmp_path):
+    done = run("edges:too_little", 2, tmp_path)
+    assert all(one.code == 1 and "the module of stage 0 returns too little" in one.error for one in done), done
 
 
 def test_traces_are_those_of_the_program(two):

@@ -288,4 +288,4 @@ def _meta_run(stage: Stage, inputs: Sequence[Shape]) -> tuple[tuple[Shape, ...],
     shelf = Shelf([*weights.values(), *arguments], meta)
     with meta, shelf.hooks() if stage.trains else torch.no_grad():
         value = torch.func.functional_call(stage.module, weights, tuple(arguments))
-    return shapes_of(tensors_of(value, f"the output of stage {stage.number}")), shelf.bytes
+    return shapes_of(tuple(t for tensors in stage.outputs_of(value) for t in tensors)), shelf.bytes

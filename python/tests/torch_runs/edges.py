@@ -109,18 +109,14 @@ def _compared(mine: dict[int, Any], plain: dict[int, Any]) -> dict[str, Any]:
     }
 
 
-def too_little() -> str:
+def too_little() -> None:
     """A module that gives nothing for its side edge."""
     program = ppsim.lower(
         ppsim.generate("interleaved-1f1b", ranks=2, microbatches=MICROBATCHES, chunks=2, graph="index"), with_="reduce-grad"
     )
     mine = {s: Block(s) for s in range(4) if program.placement[s] == own_rank()}
-    try:
-        with ppsim.torch.Runtime(program, mine, ppsim.check(program, transport="in-process"), loss=loss) as runtime:
-            runtime.step(*batch(MICROBATCHES))
-    except Exception as wrong:
-        return str(wrong)
-    return ""
+    with ppsim.torch.Runtime(program, mine, ppsim.check(program, transport="in-process"), loss=loss) as runtime:
+        runtime.step(*batch(MICROBATCHES))
 
 
 def tied() -> list[dict[str, Any]]:
@@ -199,4 +195,4 @@ def own_rank() -> int:
 
 
 def everything() -> list[Any]:
-    return [beside(), tied(), refusals(), too_little()]
+    return [beside(), tied(), refusals()]
