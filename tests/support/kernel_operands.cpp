@@ -119,9 +119,12 @@ KernelAccess operands(Stored stored, const GateBackward& c) {
 KernelAccess operands(const DrawTokens& c) {
   return Operands()
       .read(c.step, 1, sizeof *c.step)
+      .read(c.microbatch, 1, sizeof *c.microbatch)
       .write(c.tokens, c.sequences * c.length, sizeof *c.tokens)
       .access;
 }
+
+KernelAccess operands(const WriteNumber& c) { return Operands().write(c.to, 1, sizeof *c.to).access; }
 
 KernelAccess operands(Stored stored, const Embed& c) {
   const Sizes size(stored);

@@ -19,6 +19,7 @@ KernelAccess operands(cuda::Stored stored, const cuda::StoreSums& call);
 KernelAccess operands(cuda::Stored stored, const cuda::Gate& call);
 KernelAccess operands(cuda::Stored stored, const cuda::GateBackward& call);
 KernelAccess operands(const cuda::DrawTokens& call);
+KernelAccess operands(const cuda::WriteNumber& call);
 KernelAccess operands(cuda::Stored stored, const cuda::Embed& call);
 KernelAccess operands(cuda::Stored stored, const cuda::EmbedBackward& call);
 KernelAccess operands(cuda::Stored stored, const cuda::Loss& call);
