@@ -13,7 +13,8 @@ namespace {
 // are of fp16, which stands for bf16, at the rate measured on the PCIe card (forums.developer.nvidia.com,
 // 79781). GH200: NVIDIA's data sheet, stas00/ml-engineering, docs.cscs.ch (Alps); FP8 and sustained rates are
 // those of H100, the same chip. Azure NDm A100 v4: Microsoft's page of the series. OCI H100: Oracle's page of
-// compute shapes.
+// compute shapes. Rates of V100 and GH200, of Azure's nodes and of OCI's ports are nominal figures that were
+// not checked against these pages.
 const auto kGpus = std::to_array<GpuDescription>({
     {.name = "v100-sxm-16gb",
      .bf16_tflops = 125,
