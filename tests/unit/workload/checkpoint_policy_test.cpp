@@ -12,7 +12,7 @@ namespace ppsim {
 namespace {
 
 constexpr std::int64_t kLayers = 20;  // of a stage
-constexpr std::int64_t kTokens = 8192;
+constexpr std::int64_t kPolicyTokens = 8192;
 
 Tables tables_of(const Workload& workload) {
   return analytic_costs(workload, test::chain(4, 4, 64)).value().tables;
@@ -54,7 +54,7 @@ TEST(CheckpointPolicy, KeepsItsTensorsAndTheInputOfEachLayer) {
   const auto bytes = [](const char* name) {
     return saved(tables_of(keeping(checkpoint_policy_from_name(name).value())));
   };
-  constexpr std::int64_t kShare = kLayers * kTokens * 2 / 8;  // of a channel
+  constexpr std::int64_t kShare = kLayers * kPolicyTokens * 2 / 8;  // of a channel
   EXPECT_EQ(bytes("nothing_saveable"), kShare * 8192);
   EXPECT_EQ(bytes("save_out_proj"), kShare * (8192 + 8192));
   EXPECT_EQ(bytes("save_qkv_proj"), kShare * (8192 + 80 * 128));
