@@ -48,9 +48,9 @@ WRONG_AT=3 script 1 gpu_check --node wrong
 expect_out "WRONG  1f1b on 8 devices: NCCL between processes, streamed"
 expect_out "right  1f1b on 8 devices: copies of one process, streamed"
 expect_out "node: 9 of 18 right, on 8 devices of 1 host"
-script 1 gpu_check --limit 2 --node late
+script 1 gpu_check --limit 0.01 --node late
 python3 -c '
 import json
 node = json.load(open("late/node.json"))
-assert any(row["answer"]["exit"] == "left out" for row in node["questions"]), node
+assert any(row["answer"].get("exit") == "left out" for row in node["questions"]), node
 ' || fail "not within its limit"
