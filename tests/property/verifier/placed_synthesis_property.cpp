@@ -20,6 +20,15 @@ std::vector<RankId> drawn_placement(int ranks) {
   return placement;
 }
 
+/// Of every stage of the placement.
+void draw_costs(SynthesisRequest& request) {
+  for (int s = 0; s < static_cast<int>(request.placement.size()); ++s) {
+    for (const OpKind kind :
+         {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight})
+      request.costs.set({kind, s}, drawn(1, 6) * kUnitTime);
+  }
+}
+
 SynthesisRequest drawn_request() {
   SynthesisRequest request;
   request.ranks = drawn(1, 4);
@@ -28,11 +37,7 @@ SynthesisRequest drawn_request() {
   request.activation_limit = drawn(1, 2 * request.microbatches);
   request.backward = drawn(0, 3) == 0 ? BackwardForm::fused : BackwardForm::split;
   request.objective = drawn(0, 1) == 0 ? Objective::makespan : Objective::span;
-  for (int s = 0; s < static_cast<int>(request.placement.size()); ++s) {
-    for (const OpKind kind :
-         {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight})
-      request.costs.set({kind, s}, drawn(1, 6) * kUnitTime);
-  }
+  draw_costs(request);
   request.costs.set({OpKind::send_forward}, drawn(0, 3) * kUnitTime);
   request.costs.set({OpKind::send_backward}, drawn(0, 3) * kUnitTime);
   request.max_steps = drawn(0, 2'000);
@@ -62,6 +67,7 @@ RC_GTEST_PROP(PlacedSynthesis, BoundsWhatIsKnownFromBelow, ()) {
   SynthesisRequest request = drawn_request();
   const auto chunks = drawn(1, 3);
   request.placement = *parse_placement({drawn(0, 1) == 0 ? "v" : "loop", chunks, request.ranks});
+  draw_costs(request);
   request.max_steps = 0;
   const auto answer = synthesize(request);
   RC_ASSERT(answer.has_value());

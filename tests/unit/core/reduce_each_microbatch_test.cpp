@@ -143,7 +143,7 @@ TEST(ReduceEachMicrobatch, AFileMayNotNameABlockThatIsNone) {
   text[at + key.size()] = '7';
   const auto read = ir_from_json(text, "each.json");
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "no such block");
+  EXPECT_EQ(read.error().message, "/pipeline/reduced_each_microbatch: no such block");
   EXPECT_EQ(read.error().place.found, "7");
 }
 

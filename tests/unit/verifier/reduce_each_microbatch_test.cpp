@@ -32,7 +32,8 @@ SizeTable shared_gradients(const Program& program) {
 
 Bytes peak_of_last_rank(const Program& program) {
   const AnalyzedProgram analyzed(program, {});
-  const auto run = simulate_program(program, {}, cost_table({.forward = 1, .backward = 2}));
+  const auto run =
+      simulate_program(program, {}, cost_table({.forward = kUnitTime, .backward = 2 * kUnitTime}));
   const std::vector<Bytes> sizes = tensor_sizes(analyzed.tensors(), shared_gradients(program));
   return replay_memory(program, run->value(), analyzed.tensors(), sizes).items().back().peak_bytes;
 }
@@ -72,7 +73,7 @@ TEST(ReduceEachMicrobatch, CostsTheTimeOfASumForEachMicrobatch) {
   constexpr int kMicrobatches = 12;
   const auto step = [&](bool each, Nanoseconds sum) {
     const Program program = tied("1f1b", kRanks, kMicrobatches, each);
-    CostTable costs = cost_table({.forward = 1, .backward = 2});
+    CostTable costs = cost_table({.forward = kUnitTime, .backward = 2 * kUnitTime});
     costs.set({OpKind::reduce_grad, kRanks}, sum * kUnitTime);
     const TimedTrace trace = simulate_program(program, {}, costs)->value();
     Nanoseconds end = 0;
