@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
 from ppsim.simulation import Run
@@ -68,6 +69,7 @@ class Replay:
     step_ns: int
 
 
+@checked
 def calibrate(
     run: Run | None = None,
     traces: Paths = (),
@@ -101,6 +103,7 @@ def calibrate(
     )
 
 
+@checked
 def replay(run: Run, traces: Paths, *, change: Mapping[str, float] | None = None, other: Run | None = None) -> Replay:
     """A measured step again, with costs times factors, such as {"rank:2": 1.3, "transfers": 0.5}, or in another order.
 

@@ -43,10 +43,10 @@ void all_gpus(benchmark::State& state) {
     copies.reductions.push_back(kUnitTime);
   }
   const GpuNetwork network{.core = simulator::kFullSpeed * copies.size() * shape.ranks / 2};
-  const Folding folding = state.range(0) == 1 ? Folding::never : Folding::where_equal;
+  copies.folding = state.range(0) == 1 ? Folding::never : Folding::where_equal;
   std::int64_t activities = 0;
   for (auto _ : state)
-    activities = simulate_copies(analyzed, bench_costs(), copies, network, folding).value()->activities;
+    activities = simulate_copies(analyzed, bench_costs(), copies, network).value()->activities;
   report_events(state, activities);
 }
 BENCHMARK(all_gpus)->ArgNames({"each"})->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);

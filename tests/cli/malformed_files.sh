@@ -126,7 +126,7 @@ expect_error 2 "slip.xml:4:" "<nvlink> needs count" "${topology[@]}" slip.xml
 sed 's/<nic>/<nic/' node.xml >slip.xml
 expect_error 2 "slip.xml:9:" "no XML" "${topology[@]}" slip.xml
 expect_exit 0 list clusters --json
-python3 -c 'import json; print(json.dumps(json.load(open("stdout"))["clusters"][1]))' >listed.json
+python3 -c 'import json; print(json.dumps(next(c for c in json.load(open("stdout"))["clusters"] if c["name"] == "dgx-h100")))' >listed.json
 expect_exit 0 "${own[@]}" ./listed.json --json
 cp stdout listed.out
 expect_exit 0 "${own[@]}" dgx-h100 --json

@@ -61,7 +61,7 @@ printf '%s\n' 32 : run 1f1b --ranks 4 --microbatches 8 --backend cuda --transpor
 diff expected words >&2 || fail "other words"
 
 expect_error 2 "spread evenly" "6 ranks, 4 on a node" run 1f1b --ranks 6 --microbatches 8 --ranks-per-node 4 --emit-sbatch
-expect_error 2 "one process on one node" "16 ranks, 8 on a node" \
+expect_error 2 "copies join the ranks of one node" "16 ranks, 8 on a node" \
   run 1f1b --ranks 16 --microbatches 16 --backend cuda --transport copy --emit-sbatch
 
 # Several ranks on a GPU need fewer of them.

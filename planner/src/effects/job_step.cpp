@@ -73,9 +73,10 @@ GpuNetwork network_of(const Workload& workload, const JobNetwork& network) {
 Expected<JobStep> job_step(const Evaluation& planned, const Workload& workload, const JobNetwork& network) {
   PPSIM_RETURN_IF_ERROR(check(planned, network));
   PPSIM_ASSIGN_OR_RETURN(const auto costs, analytic_costs(workload, planned.program().pipeline()));
-  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_copies(planned.analyzed, planned.costs.tables.costs,
-                                                   copies_of(planned, costs, workload),
-                                                   network_of(workload, network), network.folding));
+  PipelineCopies copies = copies_of(planned, costs, workload);
+  copies.folding = network.folding;
+  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_copies(planned.analyzed, planned.costs.tables.costs, copies,
+                                                   network_of(workload, network)));
   if (!run) return tl::unexpected(to_error(planned.program(), run.error()));
   Nanoseconds update = 0;
   if (trains(planned.program()) && !has(planned.program(), OpKind::optimizer))

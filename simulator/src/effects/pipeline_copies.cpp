@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "copy_routes.hpp"
 #include "engine/trace_of_ends.hpp"
@@ -226,23 +228,26 @@ std::int64_t count_simulated(const ActivityGraph& graph, const CopyGrid& grid) {
   return count;
 }
 
-/// The longest of the copies, with its reductions.
-void find_last_ends(const CopyEnds& ends, const CopyActivities& made, const CopyGrid& grid,
-                    const std::vector<std::uint32_t>& last_items, CopiedRun& run) {
+/// Of the longest of the copies: its last instruction, and its last reduction.
+std::pair<Nanoseconds, Nanoseconds> last_ends(const CopyEnds& ends, const CopyActivities& made,
+                                              const CopyGrid& grid,
+                                              const std::vector<std::uint32_t>& last_items) {
+  Nanoseconds makespan = 0;
+  Nanoseconds reduced = 0;
   for (std::uint32_t copy = 0; copy < grid.size(); ++copy) {
     for (const std::uint32_t item : last_items)
-      run.makespan = std::max(run.makespan, ends.at(copy, made.ends()[item]).time);
+      makespan = std::max(makespan, ends.at(copy, made.ends()[item]).time);
     for (const std::uint32_t reduction : made.reductions())
-      run.reduced = std::max(run.reduced, ends.at(copy, reduction).time);
+      reduced = std::max(reduced, ends.at(copy, reduction).time);
   }
-  run.reduced = std::max(run.reduced, run.makespan);
+  return {makespan, std::max(reduced, makespan)};
 }
 
 }  // namespace
 
 Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& analyzed,
                                                          const CostTable& costs, const PipelineCopies& copies,
-                                                         const GpuNetwork& network, Folding folding) {
+                                                         const GpuNetwork& network) {
   PPSIM_RETURN_IF_ERROR(check(copies, network));
   const auto compiled = compile(analyzed);
   if (!compiled) return tl::expected<CopiedRun, Stuck>(tl::unexpect, compiled.error());
@@ -250,7 +255,7 @@ Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& 
   CopyActivities made(analyzed, *compiled, bound, copies);
   ActivityGraph graph = made.build();
   const CopyLinks links(copies, network, analyzed.program().pipeline().ranks());
-  const CopyRoutes routes = copy_routes(links, made.ways(), copies, folding);
+  const CopyRoutes routes = copy_routes(links, made.ways(), copies, copies.folding);
   for (Activity& activity : graph.activities)
     if (activity.route != Activity::kNoRoute) activity.route *= routes.grid.size();
   Flows flows(routes.routes, links.links());
@@ -261,7 +266,7 @@ Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& 
                 .simulated_copies = static_cast<int>(routes.grid.size()),
                 .activities = count_simulated(graph, routes.grid),
                 .all_activities = count_activities(graph, copies.size())};
-  find_last_ends(ends, made, routes.grid, compiled->last_items, run);
+  std::tie(run.makespan, run.reduced) = last_ends(ends, made, routes.grid, compiled->last_items);
   return tl::expected<CopiedRun, Stuck>(std::move(run));
 }
 

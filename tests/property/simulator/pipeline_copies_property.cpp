@@ -25,7 +25,9 @@ struct CopyCase {
 };
 
 CopiedRun run_copies(const CopyCase& c, Folding folding) {
-  return simulate_copies(c.analyzed, c.costs, c.copies, c.network, folding).value().value();
+  PipelineCopies copies = c.copies;
+  copies.folding = folding;
+  return simulate_copies(c.analyzed, c.costs, copies, c.network).value().value();
 }
 
 AnalyzedProgram analyzed_schedule(const char* name, int ranks, int microbatches) {

@@ -128,7 +128,8 @@ void KeySearch::shift_while(ListRules& rules) {
   const Slot end = begin + 16 * longest_duration(shop_);
   for (const int lane : shop_.lanes_of[rank]) {
     for (int i = 0; i < shop_.microbatches; ++i) {
-      Slot& key = rules.keys[static_cast<std::size_t>(lane * shop_.microbatches + i)];
+      Slot& key = rules.keys[static_cast<std::size_t>(lane) * static_cast<std::size_t>(shop_.microbatches) +
+                             static_cast<std::size_t>(i)];
       if (key >= begin && key < end) key += shift() / 2;
     }
   }

@@ -7,6 +7,8 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
+std::size_t list_index(int number) { return static_cast<std::size_t>(number); }
+
 constexpr Slot kNever = std::numeric_limits<Slot>::max();
 
 ListRules open_rules(const Shop& shop) {
@@ -54,7 +56,7 @@ class Lister {
     const Shop::Lane& about = lane(number);
     if (microbatch == shop_.microbatches || out_of_turn(about)) return kNever;
     if (about.source < 0) return 0;
-    const Slot end = ends_[static_cast<std::size_t>(about.source * shop_.microbatches + microbatch)];
+    const Slot end = ends_[list_index(about.source * shop_.microbatches + microbatch)];
     return end == kNever ? kNever : end + about.lag;
   }
 
@@ -63,7 +65,7 @@ class Lister {
     if (shop_.model.kept_order().empty() || about.phase > 1) return false;
     const int forward = about.stage * phases();
     const std::vector<bool>& order = shop_.model.kept_order()[static_cast<std::size_t>(about.rank)];
-    return order[static_cast<std::size_t>(next(forward) + next(forward + 1))] != (about.phase == 0);
+    return order[list_index(next(forward) + next(forward + 1))] != (about.phase == 0);
   }
 
   /// A stage's room for a microbatch between F and I.
@@ -129,7 +131,7 @@ class Lister {
     const std::vector<int>& lanes = shop_.lanes_of[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < lanes.size(); ++i) {
       if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.patience) continue;
-      const Slot key = rules_.keys[static_cast<std::size_t>(lanes[i] * shop_.microbatches + next(lanes[i]))];
+      const Slot key = rules_.keys[list_index(lanes[i] * shop_.microbatches + next(lanes[i]))];
       if (state.start != kNever && key >= best) continue;
       best = key;
       state.chosen = lanes[i];
@@ -174,8 +176,7 @@ ListRules steady_rules(const Shop& shop) {
       const auto source = static_cast<std::size_t>(lane.source);
       at = first[source] + shop.lanes[source].duration + lane.lag;
     }
-    for (int i = 0; i < shop.microbatches; ++i)
-      rules.keys[static_cast<std::size_t>(task + i)] = at + i * period;
+    for (int i = 0; i < shop.microbatches; ++i) rules.keys[list_index(task + i)] = at + i * period;
   }
   return rules;
 }

@@ -69,7 +69,8 @@ void TimedRows::put(int rank, int from, std::span<const int> window) {
 /// What is held and done before each place of a part of a row, from what is before the first.
 void TimedRows::hold_again(int rank, int from, int count) {
   const auto r = static_cast<std::size_t>(rank);
-  for (auto at = static_cast<std::size_t>(from); at < static_cast<std::size_t>(from + count); ++at) {
+  const int end = from + count;
+  for (auto at = static_cast<std::size_t>(from); at < static_cast<std::size_t>(end); ++at) {
     const Shop::Lane& lane = shop_.lane_of(rows_[r][at]);
     held_[r][at + 1] = held_[r][at] + lane.take - lane.give;
     done_[r][at + 1] = done_[r][at] + lane.duration;

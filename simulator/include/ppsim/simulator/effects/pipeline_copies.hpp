@@ -18,6 +18,9 @@ struct TensorExchange {
   friend bool operator==(const TensorExchange&, const TensorExchange&) = default;
 };
 
+/// Whether copies that do the same are simulated once.
+enum class Folding : std::uint8_t { where_equal, never };
+
 /// All copies of a pipeline: a rank of the Program is one GPU of each.
 struct PipelineCopies {
   int tensor = 1;   ///< GPUs that share the work of a rank
@@ -26,6 +29,7 @@ struct PipelineCopies {
   std::map<CostClass, TensorExchange> exchanges;
   /// What follows the last action of a rank on all its copies together; empty: nothing.
   IdVector<RankId, Nanoseconds> reductions;
+  Folding folding = Folding::where_equal;
 
   [[nodiscard]] int size() const { return tensor * context * data; }
 };
@@ -43,9 +47,6 @@ struct GpuNetwork {
       false;  ///< what GPUs with the same place in their nodes send each other does not pass the core
   friend bool operator==(const GpuNetwork&, const GpuNetwork&) = default;
 };
-
-/// Whether copies that do the same are simulated once.
-enum class Folding : std::uint8_t { where_equal, never };
 
 /// A step of all copies.
 struct CopiedRun {
@@ -68,9 +69,10 @@ struct CopiedRun {
 /// copies together do.
 /// Requires: no residency limit. Errors: bad_argument for counts below 1, NICs that do not divide the GPUs of
 /// a node, costs that do not fit in 64 bits; that a Program is stuck is an answer.
-[[nodiscard]] Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(
-    const AnalyzedProgram& analyzed, const CostTable& costs, const PipelineCopies& copies,
-    const GpuNetwork& network, Folding folding = Folding::where_equal);
+[[nodiscard]] Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& analyzed,
+                                                                       const CostTable& costs,
+                                                                       const PipelineCopies& copies,
+                                                                       const GpuNetwork& network);
 
 }  // namespace ppsim::simulator
 
