@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "pipeline_counts.hpp"
+#include "pipeline_rules.hpp"
 
 namespace ppsim {
 namespace {

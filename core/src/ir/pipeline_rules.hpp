@@ -9,4 +9,8 @@ namespace ppsim {
 /// has. Errors: bad_argument naming every count that is not.
 [[nodiscard]] Expected<void> check_counts(const PipelineSpec& spec);
 
+/// Requires: check_counts() holds and defaults are filled in. Errors: bad_argument with every rule that is
+/// broken.
+[[nodiscard]] Expected<void> check_rules(const PipelineSpec& spec);
+
 }  // namespace ppsim
