@@ -42,7 +42,8 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
       memory_(faults_),
       machine_(faults_, memory_, options.one_queue),
       nccl_({faults_, machine_, ends_, options.transfer_ns, [this](auto what) { count(what); },
-             [this](const std::string& what) { creating(what); }, [this] { return in_step(); }}),
+             [this](const std::string& what) { creating(what); }, [this] { return in_step(); },
+             [this] { return environment_["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"; }}),
       contexts_(static_cast<std::size_t>(options.devices), 0) {
   if (options.one_queue) environment_["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
 }

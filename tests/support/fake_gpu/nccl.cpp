@@ -283,7 +283,10 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
   }
   const auto before = communicator.last.find(capture);
   const std::pair rank(communicator.key, capture);
-  if (const auto launched = launched_.find(rank); launched != launched_.end())
+  const bool ordered = host_.orders_launches();
+  if (ordered && capture != nullptr)
+    faults_.add(FaultKind::bad_capture, begin.name + ": the launch order of communicators");
+  if (const auto launched = launched_.find(rank); ordered && launched != launched_.end())
     begin.behind.push_back(launched->second);
   if (before != communicator.last.end()) begin.behind.push_back(before->second);
   const TaskId start = launched_[rank] = machine_.enqueue(*streams.front(), begin);

@@ -18,13 +18,13 @@ namespace ppsim::test {
 
 /// NCCL without buffers and without tags: the i-th send of a channel meets the i-th receive, both wait for
 /// each other, and the operations of a communicator run one after another on each rank, in host order. Those
-/// of several communicators start in the order in which a rank's device was given them, as with
-/// NCCL_LAUNCH_ORDER_IMPLICIT=1. Two that meet for the first time connect: peers for each direction, members
-/// of a sum for its type and size. On a communicator that blocks, the call that ends a group waits for those;
-/// on another one a thread is made for it, the call returns before it is enqueued, and asking for the state
-/// twice enqueues it once all have come. A communicator is made once all its ranks have come, wherever they
-/// run. Nothing that a send is over tells about the receiver, since the real one buffers. Both ends of a
-/// message must be meant for each other.
+/// of several communicators start in the order in which a rank's device was given them with
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1, which no graph may have: the driver crashes when it loads one. Two that meet
+/// for the first time connect: peers for each direction, members of a sum for its type and size. On a
+/// communicator that blocks, the call that ends a group waits for those; on another one a thread is made for
+/// it, the call returns before it is enqueued, and asking for the state twice enqueues it once all have come.
+/// A communicator is made once all its ranks have come, wherever they run. Nothing that a send is over tells
+/// about the receiver, since the real one buffers. Both ends of a message must be meant for each other.
 class FakeNccl {
  public:
   struct Communicator;
@@ -37,6 +37,7 @@ class FakeNccl {
     std::function<void(std::size_t FakeCounts::*)> count;
     std::function<void(const std::string&)> creating;
     std::function<bool()> in_step;
+    std::function<bool()> orders_launches;
   };
   explicit FakeNccl(Host host)
       : host_(std::move(host)),

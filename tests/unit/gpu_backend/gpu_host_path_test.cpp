@@ -180,6 +180,43 @@ TEST(GpuHostPath, WhoeverMakesCommunicatorsOrdersTheirLaunches) {
             "NCCL_LAUNCH_ORDER_IMPLICIT=0, expected NCCL_LAUNCH_ORDER_IMPLICIT=1, or unset)");
 }
 
+TEST(GpuHostPath, AGraphHasNoLaunchOrder) {
+  const Program program = host_path_program("1f1b", 2, 2);
+  EnvironmentTable environment;
+  FakeRunOptions options{.cuda = {.graphs = true, .host_threads = false},
+                         .tamper = [&](GpuApi& api) { environment = api.environment; }};
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+  EXPECT_EQ(environment.get("NCCL_LAUNCH_ORDER_IMPLICIT"), "0");
+  options.tamper = [](GpuApi& api) { api.environment.set("NCCL_LAUNCH_ORDER_IMPLICIT", "1"); };
+  FakeGpu other(devices_for(program));
+  const auto result = run_on_fake(other, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  EXPECT_EQ(result.error().message,
+            "the driver cannot load a graph that has NCCL's launch order (found "
+            "NCCL_LAUNCH_ORDER_IMPLICIT=1, expected NCCL_LAUNCH_ORDER_IMPLICIT=0, or unset)");
+}
+
+TEST(GpuHostPath, AGraphNeedsRoomForTheKernelsOfAllCommunicators) {
+  // The middle rank sends and receives both ways: four communicators of four blocks each.
+  const Program program = host_path_program("1f1b", 3, 3);
+  const auto run_on = [&](int multiprocessors, bool graphs) {
+    FakeGpuOptions devices = devices_for(program);
+    devices.multiprocessors = multiprocessors;
+    FakeGpu gpu(devices);
+    const auto result =
+        run_on_fake(gpu, program, NullModel(), {.cuda = {.graphs = graphs, .host_threads = false}});
+    return result ? "" : result.error().message;
+  };
+  EXPECT_EQ(run_on(16, true), "");
+  EXPECT_EQ(run_on(15, true),
+            "rank 1: in a graph the kernels of all its communicators need room at once (found 15 "
+            "multiprocessors, expected at least 16, or a run without graphs)");
+  EXPECT_EQ(run_on(15, false), "");
+}
+
 TEST(GpuHostPath, FewerHardwareQueuesThanStreamsAreRefused) {
   const Program program = host_path_program("1f1b", 3, 3);
   const auto run_with = [&](const std::string& queues, const CudaOptions& cuda) {

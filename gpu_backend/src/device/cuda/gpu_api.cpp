@@ -12,15 +12,18 @@
 
 namespace ppsim::gpu_backend {
 
-void order_launches(const EnvironmentTable& environment) {
+void order_launches(const EnvironmentTable& environment, bool graphs) {
   constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  const std::string expected = graphs ? "0" : "1";
   const std::string order = environment.get(kName);
-  if (order.empty()) return environment.set(kName, "1");
-  if (order == "1") return;
+  if (order.empty()) return environment.set(kName, expected);
+  if (order == expected) return;
   const std::string name = kName;
   throw BackendError(ErrorCode::bad_argument,
-                     "several communicators on a device need NCCL's launch order (found " + name + "=" +
-                         order + ", expected " + name + "=1, or unset)");
+                     std::string(graphs ? "the driver cannot load a graph that has NCCL's launch order"
+                                        : "several communicators on a device need NCCL's launch order") +
+                         " (found " + name + "=" + order + ", expected " + name + "=" + expected +
+                         ", or unset)");
 }
 
 void start_driver(const CudaTable& cuda, const EnvironmentTable& environment) {
@@ -31,7 +34,7 @@ void start_driver(const CudaTable& cuda, const EnvironmentTable& environment) {
 
 GpuApi open_gpu_api(const CudaOptions& options) {
   const EnvironmentTable environment = process_environment();
-  if (options.transport == CudaTransport::nccl) order_launches(environment);
+  if (options.transport == CudaTransport::nccl) order_launches(environment, options.graphs);
   GpuApi api{.cuda = load_cuda(options.cuda_library),
              .nccl = {},
              .marks = profiler_marks(),

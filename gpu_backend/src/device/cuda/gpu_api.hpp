@@ -38,9 +38,11 @@ struct GpuApi {
 };
 
 /// Lets the kernels of a device's communicators start in host order; NCCL asks with its first communicator.
-/// Without the order any interleaving of communicators may happen, which no proof is about.
+/// Without the order any interleaving of communicators may happen, which no proof is about. Not in graphs:
+/// the driver crashes when it loads one whose kernels have that order (seen with driver 580.159, NCCL 2.28.3
+/// and 2.28.9), so there all communicators of a rank have room at once instead.
 /// Errors: throws BackendError where something else is set.
-void order_launches(const EnvironmentTable& environment);
+void order_launches(const EnvironmentTable& environment, bool graphs);
 /// Starts the driver, with hardware queues enough for every stream where nothing else is set.
 /// Errors: throws BackendError.
 void start_driver(const CudaTable& cuda, const EnvironmentTable& environment);

@@ -105,7 +105,8 @@ std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
                 .exchange_id = [&] { return exchange_id(setup.api.nccl, setup.peers); },
                 .sums = sums_of(setup),
                 .check_abort = [&peers = setup.peers] { peers.throw_if_stopped(); },
-                .max_ctas = options.max_ctas});
+                .max_ctas = options.max_ctas,
+                .graphs = options.graphs});
 }
 
 }  // namespace ppsim::gpu_backend

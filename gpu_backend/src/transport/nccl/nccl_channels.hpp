@@ -34,6 +34,7 @@ struct NcclSetup {
   /// Called while it waits for the other ranks; throws when they will not come.
   std::function<void()> check_abort = [] {};
   int max_ctas = 4;        ///< of a communicator of messages: receives that are posted early stay resident
+  bool graphs = false;     ///< steps are captured, where nothing orders the starts of communicators
   double timeout_s = 120;  ///< how long to wait for the other ranks to come to the next contact
 };
 
@@ -90,6 +91,7 @@ class NcclChannels final : public GpuChannels {
  private:
   using Key = std::pair<CommunicatorId, RankId>;
 
+  [[nodiscard]] int sum_ctas() const;
   void make_root(const NcclSetup& setup);
   void split(const std::vector<CommunicatorId>& round);
   [[nodiscard]] NcclConfig config_of(CommunicatorId id) const;
@@ -127,6 +129,8 @@ class NcclChannels final : public GpuChannels {
   std::vector<RankDevice*> ranks_;
   std::function<void()> check_abort_;
   int max_ctas_ = 0;
+  bool graphs_ = false;
+  int sum_ctas_ = 0;  ///< of a communicator of sums, at most, where graphs are captured
   std::set<CommunicatorId> of_sums_;
   Nanoseconds timeout_ = 0;
   Nanoseconds give_up_ = 0;       ///< when the contact that is awaited has taken too long

@@ -59,6 +59,9 @@ std::set<CommunicatorId> communicators_of_sums(const Program& program) {
   return found;
 }
 
+/// Of a sum in a graph, at most.
+constexpr int kMaxSumCtas = 32;
+
 /// Before 2.26 NCCL_LAUNCH_ORDER_IMPLICIT means nothing, and several communicators may deadlock.
 void check_keeps_order(const NcclTable& nccl) {
   constexpr int kMinVersion = 22600;
@@ -76,10 +79,12 @@ NcclChannels::NcclChannels(const NcclSetup& setup)
       ranks_(setup.ranks),
       check_abort_(setup.check_abort),
       max_ctas_(setup.max_ctas),
+      graphs_(setup.graphs),
       of_sums_(communicators_of_sums(setup.program)),
       watch_({setup.api.clock, setup.check_abort, [this] { release(); }}) {
   check_keeps_order(api_.nccl);
-  order_launches(api_.environment);
+  order_launches(api_.environment, graphs_);
+  if (graphs_) sum_ctas_ = sum_ctas();
   constexpr double kNanosecondsPerSecond = 1e9;
   timeout_ = static_cast<Nanoseconds>(setup.timeout_s * kNanosecondsPerSecond);
   reset_deadline();
@@ -110,13 +115,43 @@ void NcclChannels::make_root(const NcclSetup& setup) {
   settle_roots("opening the communicator of all ranks");
 }
 
-/// More blocks than a message needs take multiprocessors from products; a sum has what NCCL gives it.
+/// More blocks than a message needs take multiprocessors from products; a sum has what NCCL gives it, but in
+/// a graph no more than check_room() counts.
 NcclConfig NcclChannels::config_of(CommunicatorId id) const {
   NcclConfig config;
   config.blocking = 1;
   config.split_share = 0;
-  if (!of_sums_.contains(id)) config.max_ctas = max_ctas_;
+  if (!of_sums_.contains(id)) {
+    config.max_ctas = max_ctas_;
+  } else if (graphs_) {
+    config.max_ctas = sum_ctas_;
+  }
   return config;
+}
+
+/// In a graph kernels of several communicators start in any order. A communicator has one kernel at a time;
+/// where those of all have room, none waits for another one's end. All ranks find the same.
+int NcclChannels::sum_ctas() const {
+  const int room = ranks_.front()->place().multiprocessors;
+  int ctas = kMaxSumCtas;
+  for (RankId rank(0); rank.value() < program_.pipeline().ranks(); rank = next(rank)) {
+    int messages = 0;
+    int sums = 0;
+    for (CommunicatorId id(0); id.index() < program_.communicators().size(); id = next(id)) {
+      const auto& members = program_.communicator(id).members;
+      if (members.size() < 2 || !std::binary_search(members.begin(), members.end(), rank)) continue;
+      of_sums_.contains(id) ? ++sums : messages += max_ctas_;
+    }
+    if (room < messages + sums) {
+      throw BackendError(ErrorCode::bad_argument,
+                         named(rank) +
+                             ": in a graph the kernels of all its communicators need room at once (found " +
+                             std::to_string(room) + " multiprocessors, expected at least " +
+                             std::to_string(messages + sums) + ", or a run without graphs)");
+    }
+    if (sums > 0) ctas = std::min(ctas, (room - messages) / sums);
+  }
+  return ctas;
 }
 
 /// Every rank takes part in every split, in one order; the communicators of a round are its colours.
