@@ -31,6 +31,8 @@ export PPSIM_NCCL_LIBRARY=$idle
 unset MASTER_ADDR MASTER_PORT
 
 RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}"
+# Copies join processes of a host, so they meet, too.
+RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}" --transport copy
 RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
 
 # On a CPU each of them would run everything: they are sent to MPI. One process goes on, and so does a batch script.

@@ -40,7 +40,7 @@ diff expected words >&2 || fail "other words"
 expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --emit-sbatch
 cp stdout job.sh
 bash -n job.sh || fail "bash does not read it"
-for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=4" "#SBATCH --gpus-per-node=4" "export NCCL_LAUNCH_ORDER_IMPLICIT=1"; do
+for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=4" "#SBATCH --gpus-per-node=4" "export CUDA_DEVICE_MAX_CONNECTIONS=32"; do
   grep -qxF -- "$line" job.sh || fail "no $line"
 done
 grep -q MODULE_LOADING job.sh && fail "the warm-up loads the kernels that a step launches, and no others"

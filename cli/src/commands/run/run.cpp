@@ -296,9 +296,8 @@ int run(const Options& options, const Output& output) {
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
   // Before processes meet: who lacks a library has no need of the others to say so.
   if (const auto good = open_backend(options.device); !good) return report(good.error(), output);
-  if (is_by_nccl(options.device)) return on_launched_processes(output, on_each);
-  const std::string transport = options.device.backend == "cuda" ? "--transport nccl" : "--transport mpi";
-  if (auto alone = check_alone(transport + ", or a start without a launcher"); !alone)
+  if (options.device.backend == "cuda") return on_launched_processes(output, on_each);
+  if (auto alone = check_alone("--transport mpi, or a start without a launcher"); !alone)
     return report(alone.error(), output);
   const Expected<int> code = run_program(options, output, nullptr);
   return code ? *code : report(code.error(), output);

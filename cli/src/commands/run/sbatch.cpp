@@ -30,11 +30,10 @@ std::string command_line(const SlurmJob& job, const std::vector<std::string>& ar
   return line;
 }
 
-/// The environment that NCCL and CUDA need before they start; docs/run.md says why.
+/// The environment that CUDA needs before it starts; docs/run.md says why.
 constexpr std::string_view kGpuEnvironment =
-    "# Kernels of many queues run side by side, and communicators start in one order.\n"
-    "export CUDA_DEVICE_MAX_CONNECTIONS=32\n"
-    "export NCCL_LAUNCH_ORDER_IMPLICIT=1\n";
+    "# Kernels of many queues run side by side.\n"
+    "export CUDA_DEVICE_MAX_CONNECTIONS=32\n";
 
 constexpr std::string_view kMeetingPlace =
     "# Where the processes meet.\n"
