@@ -29,10 +29,11 @@ RANKS, MICROBATCHES, STEPS = 2, 8, 11
 CLOSE = 1e-12
 
 
-def cases(chosen: list[str]) -> list[dict[str, Any]]:
+def cases(chosen: list[str], what: list[str]) -> list[dict[str, Any]]:
     gradients = [{"what": "gradients", "schedule": name, "lowering": {}} for name in chosen]
     more = [{"what": "gradients", "schedule": name, "lowering": lowering} for name, lowering in MORE]
-    return gradients + [{"what": "step", "schedule": name, "lowering": {}} for name in chosen] + more
+    every = gradients + [{"what": "step", "schedule": name, "lowering": {}} for name in chosen] + more
+    return [case for case in every if case["what"] in what]
 
 
 def free_port() -> int:
@@ -98,7 +99,7 @@ def lead(options: argparse.Namespace) -> int:
     """All cases one after another. Returns: how many were not as they should be."""
     result: dict[str, Any] = facts(options) | {"cases": []}
     wrong = 0
-    for case in cases(options.schedules):
+    for case in cases(options.schedules, options.what):
         one = case | run(case, options, bool(result.get("shared")))
         result["cases"].append(one)
         write(pathlib.Path(options.results), result)
@@ -223,6 +224,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--schedules", nargs="+", default=list(SCHEDULES))
+    parser.add_argument("--what", nargs="+", choices=("gradients", "step"), default=["gradients", "step"])
     parser.add_argument("--limit", type=float, default=180, help="seconds for each case")
     parser.add_argument("--width", type=int, help="of the layers whose step is measured; default: 2048, on a CPU 256")
     parser.add_argument("--rows", type=int, help="of a microbatch; default: 4096, on a CPU 96")

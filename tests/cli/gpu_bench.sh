@@ -10,7 +10,7 @@ expect_out "pass  product against the best of cuBLASLt's algorithms, slowest: 1.
 expect_out "pass  element-wise kernel against a copy of its bytes, slowest: 1.200 times (at most 1.25 times)"
 expect_out "pass  host time of an action, streamed, without its launches: 700 ns (at most 3000 ns)"
 expect_out "pass  host time of an action, graphs: 90 ns (at most 100 ns)"
-expect_out "streamed, small model: 3500 ns, of which 700 ns are the executor's own"
+expect_out "streamed, small model, one rank: 3500 ns, of which 700 ns are the executor's own"
 python3 - <<'END' || fail "not what was measured"
 import json
 bench = json.load(open("bench/bench.json"))
