@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
-#include "transformer/gpu/flash_attention.hpp"
+#include "transformer/gpu/attention/flash_attention.hpp"
 
 namespace ppsim {
 

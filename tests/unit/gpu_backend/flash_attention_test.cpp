@@ -9,7 +9,7 @@
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"
-#include "transformer/gpu/attention_choice.hpp"
+#include "transformer/gpu/attention/attention_choice.hpp"
 
 namespace ppsim {
 

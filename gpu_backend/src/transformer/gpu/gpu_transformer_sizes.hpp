@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "attention_choice.hpp"
+#include "attention/attention_choice.hpp"
 #include "stage_kernels.hpp"
 
 namespace ppsim::gpu_backend::cuda {

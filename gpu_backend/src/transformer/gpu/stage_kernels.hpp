@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "attention/flash_attention.hpp"
 #include "device/cuda/kernel_errors.hpp"
-#include "flash_attention.hpp"
 #include "fp8_weights.hpp"
 #include "products.hpp"
 #include "transformer/cpu/transformer_tensors.hpp"

@@ -87,6 +87,8 @@ class FakeNccl {
     FakeStream* stream = nullptr;
     std::string mark;         ///< what the host was doing
     EndActions actions = {};  ///< of which that is the communication
+
+    [[nodiscard]] std::size_t bytes() const;
   };
   int add(Operation operation);
 

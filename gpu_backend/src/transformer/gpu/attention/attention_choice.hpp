@@ -3,7 +3,7 @@
 #include <string>
 
 #include "flash_attention.hpp"
-#include "gpu_transformer.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::gpu_backend::cuda {
 
