@@ -15,7 +15,7 @@
 #include "support/fake_gpu/faults.hpp"
 #include "support/fake_gpu/machine.hpp"
 #include "support/fake_gpu/memory.hpp"
-#include "support/fake_gpu/nccl.hpp"
+#include "support/fake_gpu/nccl/nccl.hpp"
 
 namespace ppsim::test {
 

@@ -1,4 +1,4 @@
-#include "support/fake_gpu/nccl.hpp"
+#include "support/fake_gpu/nccl/nccl.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "support/fake_gpu/nccl.hpp"
+#include "support/fake_gpu/nccl/nccl.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {
