@@ -61,7 +61,7 @@ LONG = (
     {"name": "pipedream-2bw", "microbatches": 4, "steps": 200},
 )
 #: Functions of torch_runs.schedules without arguments.
-ALONE = ("own_orders", "outputs", "dropout", "traced", "accumulated", "profiled", "streams")
+ALONE = ("own_orders", "outputs", "dropout", "frozen", "traced", "accumulated", "profiled", "streams")
 
 
 def results(ranks: int, cases: list[dict], folder: pathlib.Path, *alone: str) -> list[list]:
@@ -130,6 +130,11 @@ def test_inference_gives_outputs(two):
 def test_random_numbers_are_repeated_by_recompute(two):
     first, last = of(two, "dropout")
     assert first["same"] and last["same"]
+
+
+def test_stages_that_train_nothing_are_left_as_they_are(two):
+    for one in of(two, "frozen"):
+        assert one["equal"] and one["compared"] > 0
 
 
 @pytest.fixture(scope="module")

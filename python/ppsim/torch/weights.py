@@ -154,8 +154,9 @@ class Weights:
         for copy in self._copies[block]:
             for parameter, gradient in zip(copy, gradients, strict=True):
                 parameter.grad = gradient
-        self.optimizers[block].step()
-        self.optimizers[block].zero_grad(set_to_none=True)
+        if block in self.optimizers:
+            self.optimizers[block].step()
+            self.optimizers[block].zero_grad(set_to_none=True)
         self._sums.pop((block, update), None)
         for stage in self._plan.execution.blocks[block]:
             if self._plan.is_local(stage) and self._readers.get((stage, update + 1)):
@@ -269,7 +270,16 @@ class Weights:
         if updated and make is None:
             raise Error("the program updates parameters (OPT) and there is no optimizer",
                         expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
-        return {block: make(_unique(self._copies[block])) for block in updated} if make else {}
+        trained = {block: _unique(self._copies[block]) for block in updated}
+        return {block: _made(make, block, found) for block, found in trained.items() if found} if make else {}
+
+
+def _made(make: MakeOptimizer, block: int, parameters: list[Any]) -> Any:
+    found = make(parameters)
+    if not callable(getattr(found, "step", None)) or not callable(getattr(found, "zero_grad", None)):
+        raise Error(f"optimizer= makes no optimizer of the parameters of block {block}", found=type(found).__name__,
+                    expected="lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
+    return found
 
 
 def _move_gradients(leaves: Sequence[Any], sums: dict[tuple[int, int], list[Any]], key: tuple[int, int]) -> None:

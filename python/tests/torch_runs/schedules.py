@@ -92,6 +92,35 @@ def dropout() -> dict[str, Any]:
     return {"same": all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))}
 
 
+def frozen() -> dict[str, Any]:
+    """Some stages train nothing, and one has no parameters: their blocks have no optimizer, the others are trained as without
+    a pipeline."""
+
+    def make(stage: int) -> Any:
+        return torch.nn.GELU() if stage == 2 else Block(stage)
+
+    equal = []
+    for name in ("interleaved-1f1b", "interleaved-zb"):
+        schedule = ppsim.generate(name, ranks=2, microbatches=4, chunks=2)
+        program = ppsim.lower(schedule, with_=("reduce-grad", "opt", "clip"))
+        for trained in (3, 1, 0):
+            every, alone = ({s: make(s).requires_grad_(s == trained) for s in range(4)} for _ in range(2))
+            mine = {s: module for s, module in every.items() if program.placement[s] == own_rank()}
+            whole = torch.nn.Sequential(*alone.values())
+            optimizer = sgd([p for p in whole.parameters() if p.requires_grad])
+            with ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, optimizer=sgd, clip_norm=1e3) as runtime:
+                for step in range(3):
+                    runtime.step(*batch(4, step))
+                    for x, y in zip(*(part.chunk(4) for part in batch(4, step)), strict=True):
+                        loss(whole(x), y).backward()
+                    for parameter in optimizer.param_groups[0]["params"]:
+                        parameter.grad /= 4
+                    optimizer.step()
+                    optimizer.zero_grad()
+            equal += [torch.equal(a, b) for s in mine for a, b in zip(every[s].parameters(), alone[s].parameters(), strict=True)]
+    return {"equal": all(equal), "compared": len(equal)}
+
+
 def traced() -> dict[str, Any]:
     """What the runtime writes down is what the program can do, and gives costs."""
     program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_="reduce-grad")
