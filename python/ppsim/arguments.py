@@ -225,6 +225,8 @@ def _words(kind: Any) -> str:
         return _WORDS[int]
     if origin is tuple:
         return f"({', '.join(map(_words, inner))})"
-    if origin in (Iterable, Sequence):
-        return f"a list, each {_words(inner[0])}"
+    if origin in (Iterable, Sequence, Mapping, dict):
+        of = ("",) if len(inner) == 1 else (" key", " value")
+        parts = [f", each{which} {_words(item)}" for which, item in zip(of, inner, strict=True) if item is not Any]
+        return "".join(["a list" if len(inner) == 1 else "a dictionary", *parts])
     return _WORDS.get(origin or kind) or f"a {getattr(kind, '__name__', kind)}"

@@ -14,7 +14,8 @@ import jax.numpy as jnp  # noqa: E402
 from jax_runs import models  # noqa: E402
 from jax_runs.models import ADDED, OUTPUTS, REFUSED, batch, chain, differences, layers, program_of, proved, sgd  # noqa: E402
 
-from ppsim.jax import Runtime, enter_stage  # noqa: E402
+import ppsim.jax  # noqa: E402
+from ppsim.jax import Runtime, enter_stage, plain_step  # noqa: E402
 
 
 def test_without_proof_nothing_is_traced():
@@ -99,6 +100,44 @@ def test_wrong_functions_and_batches_say_what_was_found_and_expected():
     assert "expected mean, add" in refusal(loss="max")
     assert "found 1 devices" in refusal(devices=jax.devices()[:1])
     assert "jax_num_cpu_devices" in refusal(devices=jax.devices()[:1])
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"program": "1f1b"}, r"program is of another type \(found '1f1b', expected a Program or a Schedule\)"),
+        ({"loss_function": None}, "loss_function is of another type .found None, expected a function"),
+        ({"params": ["a", "b"]}, "a value that JAX has no array for .found str 'a'"),
+        ({"example_batch": {"x": ["a"] * 8, "target": np.zeros(8)}}, "a value that JAX has no array for .found str 'a'"),
+        ({"certificate": "proof.json"}, "certificate is of another type .*expected a Certificate or a Verdict or None"),
+        ({"devices": ["cpu:0", "cpu:1"]}, "devices= has something else than devices .found 'cpu:0'"),
+        ({"devices": 2}, r"devices is of another type \(found 2, expected a list or None\)"),
+        ({"kept_traces": 0}, "the newest step is always kept .found kept_traces=0"),
+        ({"loss": 1}, "loss is of another type .found 1, expected a text"),
+    ],
+)
+def test_arguments_of_another_type_are_named(wrong, words):
+    program = program_of("1f1b", 2, 4)
+    right = {"program": program, "loss_function": chain, "params": layers(2), "example_batch": batch(4), "certificate": proved(program)}
+    with pytest.raises(ppsim.Error, match=words):
+        Runtime(**{**right, **wrong})
+
+
+def test_other_calls_name_them_too():
+    with pytest.raises(ppsim.Error, match="repeats is of another type .found '2'"):
+        ppsim.jax.profile(chain, layers(2), batch(1), repeats="2")
+    with pytest.raises(ppsim.Error, match="a batch has microbatches .found 0, expected 1 or more"):
+        plain_step(chain, layers(2), batch(4), microbatches=0)
+    with pytest.raises(ppsim.Error, match="schedule is of another type .*expected a Schedule"):
+        ppsim.jax.tied(program_of("1f1b", 2, 4), chain, layers(2), batch(1))
+    with pytest.raises(ppsim.Error, match="program is of another type .found None"):
+        ppsim.jax.prepare(None)
+
+
+def test_a_norm_to_clip_by_is_above_zero():
+    program = program_of("1f1b", 2, 4, {"with_": ["reduce-grad", "opt", "clip"]})
+    with pytest.raises(ppsim.Error, match="cannot be clipped to this norm .found clip_norm=0, expected a number above 0"):
+        Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=lambda p, g: p, clip_norm=0)
 
 
 def test_a_marker_inside_of_a_loop_is_refused():

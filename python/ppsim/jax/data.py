@@ -137,6 +137,8 @@ class Data:
 def cut_batch(batch: Any, microbatches: int) -> tuple[list[Arrays], Any]:
     """Leaves of each microbatch, cut along their first dimension, and their tree. Raises Error where that is not
     possible."""
+    if microbatches < 1:
+        raise Error("a batch has microbatches", found=str(microbatches), expected="1 or more")
     paths, tree = jax.tree_util.tree_flatten_with_path(batch)
     result: list[Arrays] = [[] for _ in range(microbatches)]
     for path, leaf in paths:

@@ -6,12 +6,14 @@ from typing import Any
 
 import jax
 
+from ppsim.arguments import checked
 from ppsim.errors import Error
 from ppsim.jax.data import cut_batch
 from ppsim.jax.outputs import Outputs, combined, ways_of
 from ppsim.jax.split import LossFunction
 
 
+@checked
 def plain_step(
     loss_function: LossFunction, params: Any, batch: Any, *, microbatches: int, loss: str = "mean", outputs: Outputs = "concat"
 ) -> tuple[Any, Any, Any]:

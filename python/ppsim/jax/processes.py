@@ -14,6 +14,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error
 from ppsim.execution import Plan
 from ppsim.jax.layout import Layout
@@ -22,6 +23,7 @@ _VARIABLES = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 _AXIS = "ranks"
 
 
+@checked
 def prepare(program: _core.Program) -> int:
     """Makes this process one rank of a Program, and returns which. Call it before JAX is used.
 

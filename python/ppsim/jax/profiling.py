@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppsim.arguments import checked
 from ppsim.costs import Costs
 from ppsim.errors import Error
 from ppsim.jax.pieces import Pieces
-from ppsim.jax.split import LossFunction, Split, split
+from ppsim.jax.split import LossFunction, Split, arrays_of, split
 from ppsim.jax.stage import Stage
 from ppsim.jax.weights import Optimizer, update_of
 
@@ -25,6 +26,7 @@ Times = dict[str, list[int]]
 _WHOLE, _HALVES, _REPEATED = 0, 1, 2  #: microbatches, by what is done with them
 
 
+@checked
 def profile(
     loss_function: LossFunction,
     params: Any,
@@ -45,7 +47,7 @@ def profile(
     if repeats < 1 or warmup < 0:
         raise Error("so many measurements cannot be made", found=f"repeats={repeats}, warmup={warmup}",
                     expected="repeats of 1 or more, warmup of 0 or more")
-    params = jax.tree.map(jnp.asarray, params)
+    params = arrays_of(params)
     found = split(loss_function, params, microbatch)
     places = list(jax.devices() if devices is None else devices)
     values = jax.tree.leaves(params), [jnp.asarray(leaf) for leaf in jax.tree.leaves(microbatch)]

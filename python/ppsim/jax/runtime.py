@@ -17,6 +17,7 @@ import numpy as np
 
 from ppsim._native import _core
 from ppsim.admission import admit
+from ppsim.arguments import checked
 from ppsim.costs import Costs
 from ppsim.errors import Error
 from ppsim.execution import Plan
@@ -28,7 +29,7 @@ from ppsim.jax.perform import Performer
 from ppsim.jax.pieces import Pieces
 from ppsim.jax.plain import check_loss_way
 from ppsim.jax.processes import Processes
-from ppsim.jax.split import LossFunction, split
+from ppsim.jax.split import LossFunction, arrays_of, split
 from ppsim.jax.stage import Stage
 from ppsim.jax.weights import Optimizer, Weights
 from ppsim.lowering import lower
@@ -76,6 +77,7 @@ class Runtime:
     Without proof nothing is traced or compiled; then all stages are, before the first step. Raises Error.
     """
 
+    @checked
     def __init__(
         self,
         program: _core.Program | _core.Schedule,
@@ -100,8 +102,9 @@ class Runtime:
         self._processes = Processes(self._plans, unverified) if jax.process_count() > 1 else None
         check_loss_way(loss)
         _check_updates(self._plans, optimizer, clip_norm)
+        _check_limits(kept_traces, clip_norm)
         self._devices = self._processes.devices if self._processes else _devices(devices, self.program.ranks)
-        params = jax.tree.map(jnp.asarray, params)
+        params = arrays_of(params)
         microbatches, tree = cut_batch(example_batch, self.program.microbatches)
         self._split = split(loss_function, params, jax.tree.unflatten(tree, microbatches[0]))
         self._layout = Layout(self._plans, self._split)
@@ -116,7 +119,7 @@ class Runtime:
         performer = Performer(self._layout, self._stages, self._data, self._weights, self._devices, self._processes)
         mine = self._plans if self._processes is None else [self._plans[self._processes.rank]]
         self._driver = Driver(mine, performer.perform)
-        self._traces: deque[list[tuple[int, int]]] = deque(maxlen=max(kept_traces, 1))
+        self._traces: deque[list[tuple[int, int]]] = deque(maxlen=kept_traces)
         self._closed, self._busy = False, threading.Lock()
 
     @property
@@ -295,8 +298,18 @@ def _check_updates(plans: list[Plan], optimizer: Optimizer, clip_norm: float | N
                     expected="with_=('reduce-grad', 'opt', 'clip'), or no clip_norm")
 
 
+def _check_limits(kept_traces: int, clip_norm: float | None) -> None:
+    if kept_traces < 1:
+        raise Error("the newest step is always kept", found=f"kept_traces={kept_traces}", expected="1 or more")
+    if clip_norm is not None and clip_norm <= 0:
+        raise Error("gradients cannot be clipped to this norm", found=f"clip_norm={clip_norm:g}", expected="a number above 0")
+
+
 def _devices(devices: Sequence[Any] | None, ranks: int) -> list[Any]:
     found = list(jax.devices() if devices is None else devices)
+    for device in found:
+        if not isinstance(device, jax.Device):
+            raise Error("devices= has something else than devices", found=repr(device), expected="some of jax.devices()")
     if len(found) < ranks or len(set(found[:ranks])) < ranks:
         raise Error("every rank needs a device", found=f"{len(set(found))} devices", expected=(
             f"{ranks}: jax.config.update('jax_num_cpu_devices', {ranks}), or "

@@ -95,9 +95,28 @@ def split(function: LossFunction, params: Any, microbatch: Any) -> Split:
 
 def shape_of(value: Any) -> Any:
     """Shape and dtype of an array, a number or a shape, as JAX computes with it: in 32 bits where 64 are not enabled."""
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-        value = jnp.asarray(value)
-    return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype, allow_extended_dtype=True))
+    try:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            value = jnp.asarray(value)
+        return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype, allow_extended_dtype=True))
+    except TypeError as wrong:
+        raise _no_array(value) from wrong
+
+
+def arrays_of(values: Any) -> Any:
+    """A pytree with every leaf as an array of JAX. Raises Error for a leaf that cannot be one."""
+
+    def array(value: Any) -> Any:
+        try:
+            return jnp.asarray(value)
+        except TypeError as wrong:
+            raise _no_array(value) from wrong
+
+    return jax.tree.map(array, values)
+
+
+def _no_array(value: Any) -> Error:
+    return Error("a value that JAX has no array for", found=f"{type(value).__name__} {value!r:.60}", expected="numbers, or an array of them")
 
 
 def has_gradient(shape: Any) -> bool:

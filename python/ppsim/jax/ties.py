@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ppsim._native import _core
-from ppsim.errors import Error
+from ppsim.arguments import checked
 from ppsim.execution import Plan
 from ppsim.files import read_text
 from ppsim.jax.layout import Layout
@@ -14,14 +14,13 @@ from ppsim.jax.split import LossFunction, split
 from ppsim.lowering import lower
 
 
+@checked
 def tied(schedule: _core.Schedule, loss_function: LossFunction, params: Any, microbatch: Any) -> _core.Schedule:
     """The same schedule with a block for each set of stages that read a parameter together.
 
     microbatch: arrays or shapes of one. Lowered with reduce-grad, gradients of tied weights are added up across
     their ranks; with opt, each rank updates its copy. Raises Error where the function does not fit the schedule.
     """
-    if not isinstance(schedule, _core.Schedule):
-        raise Error("blocks are part of a schedule", found=type(schedule).__name__, expected="ppsim.generate(...)")
     layout = Layout(Plan.of_all_ranks(lower(schedule), "in-process"), split(loss_function, params, microbatch))
     blocks = [sorted(stages) for stages in layout.plan.execution.blocks]
     added = [list(stages) for stages in dict.fromkeys(tuple(layout.stages[number]) for number in layout.loose)]

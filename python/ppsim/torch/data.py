@@ -191,11 +191,14 @@ class Data:
                 raise Error(f"step needs {name} on rank {self._plan.rank}", expected=f"{count} microbatches")
             return None
         if isinstance(value, torch.Tensor):
-            if value.shape[0] % count:
-                raise Error(f"{name} cannot be cut into microbatches of one size", found=f"{value.shape[0]} rows",
-                            expected=f"a multiple of {count}")
+            if not value.dim() or not value.shape[0] or value.shape[0] % count:
+                raise Error(f"{name} cannot be cut into microbatches of one size", found=f"shape {tuple(value.shape)}",
+                            expected=f"a multiple of {count} rows")
             return [(piece,) for piece in value.chunk(count)]
-        if not isinstance(value, Sequence) or len(value) != count:
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            raise Error(f"{name} is no batch", found=type(value).__name__,
+                        expected=f"a tensor, or a list of {count} microbatches")
+        if len(value) != count:
             raise Error(f"{name} of another number of microbatches", found=str(len(value)), expected=str(count))
         return [tensors_of(item, f"{name}[{number}]") for number, item in enumerate(value)]
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error, FileError
 from ppsim.execution import Instruction, Plan
 from ppsim.explain import explain
@@ -57,6 +58,7 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"a dump has no {module}.{name}")
 
 
+@checked
 def read_dumps(program: _core.Program, paths: Mapping[int, str | os.PathLike[str]]) -> FlightReport:
     """The position of each rank. paths: the dump of each rank; ranks without one are not known.
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ppsim.arguments import checked
 from ppsim.costs import Costs
 from ppsim.errors import Error
 from ppsim.torch.devices import HostMemory, device_of, on, unchanged
@@ -34,6 +35,7 @@ class _Samples:
     sizes: dict[str, int] = field(default_factory=dict)
 
 
+@checked
 def profile(
     stages: Mapping[int, Any],
     inputs: Any,
@@ -56,6 +58,9 @@ def profile(
     loss, targets: of the last stage; optimizer: parameters -> what updates them
     repeats, warmup: of each measurement; outliers (a tenth on both sides) are left out of the means
     """
+    if repeats < 1 or warmup < 0:
+        raise Error("so many measurements cannot be made", found=f"repeats={repeats}, warmup={warmup}",
+                    expected="repeats of 1 or more, warmup of 0 or more")
     if not (dist.is_initialized() and dist.get_world_size() > 1):
         return _profiled(stages, inputs, targets, _Wanted(loss, optimizer, repeats, warmup))
     prepare(default_backend(stages))
@@ -78,8 +83,11 @@ def _profiled(stages: Mapping[int, Any], inputs: Any, targets: Any, wanted: _Wan
     """device: of this process, where there are several processes."""
     together = device is not None
     owners = _gathered({number: _rank() for number in stages}) if together else dict.fromkeys(stages, 0)
-    if sorted(owners) != list(range(len(owners))):
+    if not owners or sorted(owners) != list(range(len(owners))):
         raise Error("stages are missing", found=str(sorted(owners)), expected="0, 1, 2, ... on some process each")
+    if wanted.loss and targets is None and len(owners) - 1 in stages:
+        raise Error("there is a loss, and nothing to compare the output with", found="targets=None",
+                    expected="the targets of one microbatch")
     shapes = _Shapes(owners, stages, inputs, together)
     samples, measured = [], list[Stage]()
     for number, module in sorted(stages.items()):
@@ -194,7 +202,9 @@ def _measure(stage: Stage, inputs: Tensors, target: Any, wanted: _Wanted) -> _Sa
     optimizer = wanted.optimizer(stage.parameters(0)) if wanted.optimizer and stage.parameters(0) else None
     with unchanged(stage), _opened(stage):
         for number in range(-wanted.warmup, wanted.repeats):
-            found = _pass(stage, inputs, target, optimizer, clock, host_memory)
+            found = _pass(stage, inputs, target, clock, host_memory)
+            if wanted.optimizer:
+                found["OPT"] = clock.time(optimizer.step if optimizer else lambda: None)  # of a stage that trains nothing
             if number >= 0:
                 for kind, ns in found.items():
                     samples.times.setdefault(kind, []).append(ns)
@@ -214,10 +224,8 @@ def _opened(stage: Stage) -> Iterator[None]:
         stage.replicas.close()
 
 
-def _pass(
-    stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Clock, host_memory: HostMemory
-) -> dict[str, int]:
-    """One of each action, as a runtime does them. Microbatch 0: B; 1: I and W; -2: R; -1: copies."""
+def _pass(stage: Stage, inputs: Tensors, target: Any, clock: _Clock, host_memory: HostMemory) -> dict[str, int]:
+    """One of each action but OPT, as a runtime does them. Microbatch 0: B; 1: I and W; -2: R; -1: copies."""
     times: dict[str, int] = {}
     times["UNSHARD"] = clock.time(stage.replicas.gather)
     times["F"] = clock.time(lambda: stage.forward(0, inputs, target, 0))
@@ -239,8 +247,6 @@ def _pass(
         stage.backward(-1, gradients)
     times["REDUCE_GRAD"] = clock.time(lambda: _reduce(stage))
     times["RESHARD"] = clock.time(stage.replicas.release)
-    if optimizer is not None:
-        times["OPT"] = clock.time(optimizer.step)
     return times
 
 

@@ -15,6 +15,7 @@ import torch
 
 from ppsim._native import _core
 from ppsim.admission import admit
+from ppsim.arguments import checked
 from ppsim.costs import Costs
 from ppsim.errors import Error
 from ppsim.execution import Plan
@@ -35,6 +36,8 @@ from ppsim.torch.watch import StepFailed, Watch, described
 from ppsim.torch.weights import MakeOptimizer, Weights
 from ppsim.verification import Certificate, Verdict
 
+#: A rank that is well says something twice a second; one that computes on every core is late with it.
+_MIN_SILENCE_S = 2.0
 #: The rule of the C++ executor: times what is known, and more for a machine that is busy.
 _DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
 _MIN_SHAPES_S = 60.0
@@ -81,6 +84,7 @@ class Runtime:
     All is refused before any process group exists. Raises Error; StepFailed, on all ranks, for a step that fails.
     """
 
+    @checked
     def __init__(
         self,
         program: _core.Program | _core.Schedule,
@@ -106,7 +110,8 @@ class Runtime:
         self.backend = backend or meeting.default_backend(stages)
         proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
 
-        def checked() -> tuple[Plan, meeting.Pipeline]:
+        def refuse_or_plan() -> tuple[Plan, meeting.Pipeline]:
+            _check_limits(deadline_s, silence_s, kept_traces, clip_norm)
             meeting.prepare(self.backend)
             transport = transport_of(self.backend)
             admit(self.program, transport, proof, unverified, None)
@@ -124,7 +129,7 @@ class Runtime:
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
                 "tied": in_words(tied), "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
-        self._plan, self._pipeline, stores = meeting.meet_others(checked, says, meeting_s)
+        self._plan, self._pipeline, stores = meeting.meet_others(refuse_or_plan, says, meeting_s)
         self._watch = Watch(self._plan, stores.own(), silence_s=silence_s, replicas=stores.of_replicas())
         self._steps, self._closed, self._failed = 0, False, False
         try:
@@ -211,9 +216,10 @@ class Runtime:
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """The same to a file, which rank 0 writes. All ranks call it."""
+        path = os.fspath(path)
         text = self.trace()
         if self.rank == 0:
-            _core.write_text(os.fspath(path), text)
+            _core.write_text(path, text)
 
     def costs(self) -> Costs:
         """Times of the kept steps, without the first one, as a table. All ranks call it."""
@@ -279,6 +285,19 @@ def _check_modules(stages: Mapping[int, Any]) -> None:
     for number, module in stages.items():
         if not isinstance(module, torch.nn.Module):
             raise Error(f"stage {number} is not a module", found=type(module).__name__, expected="torch.nn.Module")
+
+
+def _check_limits(deadline_s: float | None, silence_s: float, kept_traces: int, clip_norm: float | None) -> None:
+    """Those that no run can keep, or that would end one in which nothing is wrong."""
+    if deadline_s is not None and deadline_s < 0:
+        raise Error("a deadline is no negative time", found=f"deadline_s={deadline_s:g}", expected="seconds, or 0 for no deadline")
+    if silence_s < _MIN_SILENCE_S:
+        raise Error("a rank that is well can be silent for longer", found=f"silence_s={silence_s:g}",
+                    expected=f"{_MIN_SILENCE_S:g} seconds or more")
+    if kept_traces < 1:
+        raise Error("the newest step is always kept", found=f"kept_traces={kept_traces}", expected="1 or more")
+    if clip_norm is not None and clip_norm <= 0:
+        raise Error("gradients cannot be clipped to this norm", found=f"clip_norm={clip_norm:g}", expected="a number above 0")
 
 
 def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:

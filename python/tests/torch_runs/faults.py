@@ -89,6 +89,25 @@ def lacks_proof(ranks: int) -> Any:
     return _refusal(lambda: runtime(small(ranks), rank, **options))
 
 
+def wrong_batches() -> dict[str, str]:
+    """Steps of one rank with what is no batch, and an optimizer that is none: the error of each."""
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=1, microbatches=4), with_=("reduce-grad", "opt"))
+    proof = ppsim.check(program, transport="in-process")
+    wrong = {"rows": torch.ones(7, 4), "no rows": torch.ones(0, 4), "a number": torch.tensor(1.0), "a text": "abcd",
+             "numpy": torch.ones(8, 4).numpy(), "too few": [torch.ones(2, 4)] * 3, "optimizer": None}
+    found = {}
+    for name, inputs in wrong.items():
+        def make(parameters: list[Any]) -> Any:
+            return None if name == "optimizer" else torch.optim.SGD(parameters, lr=0.1)
+
+        try:
+            with ppsim.torch.Runtime(program, {0: torch.nn.Linear(4, 4)}, proof, loss=loss, optimizer=make) as one:
+                one.step(inputs, torch.ones(8, 4))
+        except ppsim.Error as refused:
+            found[name] = str(refused)
+    return found
+
+
 def _refusal(make: Any) -> Any:
     begin = time.monotonic()
     try:
