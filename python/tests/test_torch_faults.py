@@ -59,10 +59,18 @@ def test_a_hang_is_explained_on_every_rank(tmp_path):
         assert sum("waits for" in line and line.startswith("  rank") for line in cycle[:4]) == 4
 
 
-@pytest.mark.parametrize("microbatches, stages, key", [(6, 2, "program"), (4, 4, "program")], ids=["hash", "stages"])
-def test_another_program_on_a_rank_is_named_on_all(microbatches, stages, key, tmp_path):
-    for one in values("faults:differs", 2, tmp_path, 2, microbatches, stages):
-        assert f"rank 1 has another {key} than rank 0" in one["error"]
+@pytest.mark.parametrize(
+    "name, microbatches, chunks, key",
+    [
+        ("gpipe", 4, None, "program than rank 0"),
+        ("1f1b", 6, None, "number of microbatches than rank 0 (found 6, expected 4)"),
+        ("interleaved-1f1b", 4, 2, "number of stages than rank 0 (found 4, expected 2)"),
+    ],
+    ids=["hash", "microbatches", "stages"],
+)
+def test_another_program_on_a_rank_is_named_on_all(name, microbatches, chunks, key, tmp_path):
+    for one in values("faults:differs", 2, tmp_path, name, microbatches, chunks):
+        assert f"rank 1 has another {key}" in one["error"]
         assert not one["group"]
 
 

@@ -127,8 +127,9 @@ class Runtime:
             _check_updates(plan, optimizer is not None, clip_norm is not None)
             return plan, pipeline
 
-        says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
-                "tied": in_words(tied), "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
+        # What programs differ in comes before their hash: the first difference is the one that is named.
+        says = {"number of stages": self.program.stages, "number of microbatches": self.program.microbatches,
+                "program": self.program.hash, "backend": self.backend, "tied": in_words(tied), "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
         self._plan, self._pipeline, stores = meeting.meet_others(refuse_or_plan, says, meeting_s)
         self._watch = Watch(self._plan, stores.own(), silence_s=silence_s, replicas=stores.of_replicas())
         self._steps, self._closed, self._failed = 0, False, False

@@ -70,15 +70,12 @@ def _until_failure(one: Any, program: ppsim.Program) -> Any:
     return "no failure"
 
 
-def differs(ranks: int, microbatches: int, stages: int) -> Any:
+def differs(name: str, microbatches: int, chunks: int | None) -> Any:
     """Rank 1 comes with another program."""
     rank = int(os.environ["RANK"])
-    schedule = ppsim.generate("1f1b", ranks=ranks, microbatches=4)
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
     if rank == 1:
-        if stages > ranks:
-            schedule = ppsim.generate("interleaved-1f1b", ranks=ranks, microbatches=microbatches, chunks=stages // ranks)
-        else:
-            schedule = ppsim.generate("1f1b", ranks=ranks, microbatches=microbatches)
+        schedule = ppsim.generate(name, ranks=2, microbatches=microbatches, chunks=chunks)
     return _refusal(lambda: runtime(ppsim.lower(schedule, with_="reduce-grad"), rank))
 
 
