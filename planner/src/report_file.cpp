@@ -54,7 +54,10 @@ Expected<void> write_run_report(const std::string& path, const RunView& measured
   RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
   const RunMetrics measured_metrics = measure(measured);
   const RunMetrics simulated_metrics = measure(prediction);
-  const std::vector<ReportFact> facts = hashes_of(measured);
+  std::vector<ReportFact> facts = {{"pipeline", written(measured.program.pipeline())},
+                                   {"transport", written(measured.analyzed.capabilities())}};
+  const auto hashes = hashes_of(measured);
+  facts.insert(facts.end(), hashes.begin(), hashes.end());
   std::vector<ReportEntry> entries = {{"measured", measured, measured_metrics, {}, facts},
                                       {"simulated", prediction, simulated_metrics, {}, facts}};
   for (ReportEntry& entry : entries) entry.sizes_known = !measured.sizes.entries().empty();

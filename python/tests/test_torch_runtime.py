@@ -160,7 +160,7 @@ def test_tied_weights_that_no_block_or_module_has_are_refused(edges):
         assert "share no parameter block" in no_block and "tied=True" in no_block
         assert "another number of parameters in each stage" in other_count
         assert "no such parameter to train" in no_name and "table" in no_name
-        assert "no list of dictionaries" in no_list
+        assert "tied is of another type" in no_list and "expected a list, each a dictionary" in no_list
 
 
 def test_a_module_that_gives_nothing_for_its_side_edge_is_named(tmp_path):

@@ -27,6 +27,20 @@ expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv
 expect_exit 0 simulate p.json --unit F=1,B=2 --compare-trace slow.csv
 grep -qE '^SEND_F +3 +[0-9.]+ ms +0 ns$' stdout || fail "a share of nothing"
 
+# Both are drawn, and are in one trace; a CSV has the simulated one.
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv --report both.html --trace both.json
+grep -q '"overlay":true' both.html || fail "no overlay"
+grep -q '"name":"measured","makespan":28000000' both.html || fail "no measured step"
+grep -q '"name":"simulated","makespan":14000000' both.html || fail "no simulated step"
+for rank in 0 1; do
+  for run in simulated measured; do grep -q "rank $rank $run" both.json || fail "no $run rank $rank"; done
+done
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv --trace again.csv
+cmp again.csv t.csv || fail "another simulated trace"
+expect_exit 0 simulate p.json "${costs[@]}" --report alone.html --trace alone.json
+grep -q '"overlay":false' alone.html || fail "nothing to overlay"
+! grep -q "measured" alone.json || fail "nothing is measured"
+
 # A measured run.
 expect_exit 0 run p.json --steps 2 --trace run.csv
 expect_exit 0 simulate p.json "${costs[@]}" --compare-trace run.csv --json
@@ -53,6 +67,9 @@ gzip -k kineto/rank0.json
 expect_error 2 "compressed" "gunzip" simulate p.json "${costs[@]}" --compare-trace kineto/rank0.json.gz
 mkdir nothing
 expect_error 2 "a folder without traces" "torch.profiler" simulate p.json "${costs[@]}" --compare-trace nothing
+
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace kineto --report both.html --trace both.pftrace
+grep -q '"overlay":true' both.html || fail "no overlay of a profiled step"
 
 # A schedule is lowered with COSTS, so a run of it is drawn with the same.
 expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv

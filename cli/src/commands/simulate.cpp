@@ -157,9 +157,11 @@ void print_text(const Evaluation& step) {
 
 /// The same Program as it was measured.
 struct Measured {
-  Nanoseconds step = 0;
+  TimedTrace trace;
   std::vector<KindTimes> kinds;
   std::optional<KinetoStep> kineto = {};  ///< where it was read from traces of PyTorch
+
+  [[nodiscard]] Nanoseconds step() const { return trace_span(trace); }
 };
 
 /// A trace of ours; all else is of PyTorch.
@@ -183,12 +185,28 @@ Expected<std::optional<Measured>> measured_of(const Options& options, const Simu
   if (options.compared.empty()) return std::optional<Measured>();
   if (!is_own_trace(options.compared)) {
     PPSIM_ASSIGN_OR_RETURN(auto kineto, read_kineto_step(options.compared, step.program()));
-    const TimedTrace& trace = kineto.trace;
-    return Measured{trace_span(trace), compare_kinds(step.program(), trace, step.trace), std::move(kineto)};
+    auto kinds = compare_kinds(step.program(), kineto.trace, step.trace);
+    return Measured{kineto.trace, std::move(kinds), std::move(kineto)};
   }
-  const auto trace = read_trace_file(options.compared.front(), step.program());
+  auto trace = read_trace_file(options.compared.front(), step.program());
   if (!trace) return tl::unexpected(of_other_costs(trace.error(), outcome.is_schedule));
-  return Measured{trace_span(*trace), compare_kinds(step.program(), *trace, step.trace)};
+  auto kinds = compare_kinds(step.program(), *trace, step.trace);
+  return Measured{*std::move(trace), std::move(kinds)};
+}
+
+/// With a measured run both are drawn. Errors: the first file that cannot be written.
+Expected<void> write_outputs(const Options& options, const Evaluation& step,
+                             const std::optional<Measured>& measured, const Output& output) {
+  const std::string command = command_words(output.arguments);
+  std::vector<TracedRun> runs = {{measured ? "simulated" : "", step.view()}};
+  if (measured) {
+    const RunView view = step.view();
+    runs.push_back({"measured", {view.analyzed, measured->trace, view.costs, view.sizes, true}});
+  }
+  if (!options.trace.empty()) PPSIM_RETURN_IF_ERROR(write_trace_file(options.trace, runs));
+  if (options.report.empty()) return {};
+  return measured ? write_run_report(options.report, runs[1].run, step.trace, command)
+                  : write_report_file(options.report, {&step, 1}, {}, command);
 }
 
 Json clocks_json(const KinetoStep& step) {
@@ -229,7 +247,7 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
                      {"simulated_ns", kind.simulated}});
   }
   Json object = {
-      {"measured_step_ns", measured.step}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
+      {"measured_step_ns", measured.step()}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
   if (measured.kineto) {
     object["clocks"] = clocks_json(*measured.kineto);
     object["clocks_as_recorded"] = measured.kineto->shared_clock;
@@ -243,8 +261,8 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
     rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.count), time_text(kind.measured),
                     time_text(kind.simulated), difference_text(kind.measured, kind.simulated)});
   }
-  rows.push_back({"step", "1", time_text(measured.step), time_text(simulated_step),
-                  difference_text(measured.step, simulated_step)});
+  rows.push_back({"step", "1", time_text(measured.step()), time_text(simulated_step),
+                  difference_text(measured.step(), simulated_step)});
   if (measured.kineto) return table_text(rows) + clocks_text(*measured.kineto);
   return table_text(rows) +
          "Transfers and collectives count from their start, waiting for the other end included.\n";
@@ -275,15 +293,8 @@ int run(Options options, const Output& output) {
   const auto measured = measured_of(options, *outcome);
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;
-  if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, step->view()); !written)
-      return report(written.error(), output);
-  }
-  if (!options.report.empty()) {
-    if (auto written = write_report_file(options.report, {&*step, 1}, {}, command_words(output.arguments));
-        !written)
-      return report(written.error(), output);
-  }
+  if (auto written = write_outputs(options, *step, *measured, output); !written)
+    return report(written.error(), output);
   const int code = step->fits() ? kDone : kDoesNotFit;
   if (output.json) {
     output.print(simulated_json(*outcome, *measured));
@@ -309,13 +320,17 @@ void add_simulate(Command& program) {
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
   add_target_option(command, options->input.target);
   add_transport_options(command, options->transport);
-  command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
+  command
+      .add_option("--trace", options->trace,
+                  "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace; "
+                  "the latter two with the run of --compare-trace, too")
       .check(trace_file());
   command
       .add_option(
           "--compare-trace", options->compared,
           "a run of this program: what --trace X.csv wrote, or traces of PyTorch's profiler, one a rank "
-          "(a folder, or the option again): a table by kind of action")
+          "(a folder, or the option again): a table by kind of action, and --report draws it over the "
+          "simulated step")
       .one_value_each();
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));

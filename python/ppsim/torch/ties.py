@@ -22,8 +22,6 @@ class Ties:
         self._plan = plan
         shared = {block: stages for block, stages in enumerate(plan.execution.blocks) if self._is_shared(block, stages)}
         self._names: dict[int, dict[int, list[str]]] = {}
-        if not isinstance(tied, Sequence) or not all(isinstance(item, Mapping) for item in tied):
-            raise Error("tied= is no list of dictionaries", found=str(tied), expected='[{0: "embedding.weight", 3: "head.weight"}]')
         for item in tied:
             names = {int(stage): [of] if isinstance(of, str) else list(of) for stage, of in item.items()}
             block = next((b for b, stages in shared.items() if b not in self._names and sorted(stages) == sorted(names)), None)
@@ -69,8 +67,7 @@ class Ties:
 
 def in_words(tied: Tied) -> str:
     """The same where processes say the same."""
-    items = tied if isinstance(tied, Sequence) else [tied]
-    return str([sorted(item.items()) if isinstance(item, Mapping) else item for item in items])
+    return str([sorted(item.items()) for item in tied])
 
 
 def _found(name: str, known: Mapping[str, Any], stage: int) -> Any:
