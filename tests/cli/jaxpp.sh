@@ -33,6 +33,8 @@ expect_json 'd["makespan_ns"] == 606_400_000'
 expect_error 2 "has one order of its own" "jaxpp" lower 1f1b $sizes --for jaxpp-0.9.2 --order timed -o x.json
 expect_error 4 "cannot split the backward of its first stage" "0B0" lower v-half $sizes --for jaxpp-0.9.2 -o x.json
 expect_error 4 "it has no slices" "2 slices" verify terapipe $sizes --slices 2 --for jaxpp-0.9.2
+expect_error 4 "it computes no padding" "6 microbatches of padding" lower spmd-gpipe $sizes --for jaxpp-0.9.2 -o x.json
+expect_error 4 "all take one route" "2 routes" verify chimera $sizes --for jaxpp-0.9.2
 expect_error 4 "reads no CSV" "a .json file" generate 1f1b $sizes --for jaxpp-0.9.2 -o x.csv
 expect_error 2 "no such action" "SEND_A" lower bpipe $sizes --order jaxpp -o x.json
 expect_exit 0 lower dualpipe-v:variant=jaxpp $sizes --for jaxpp-0.9.2 -o x.json

@@ -5,6 +5,7 @@
 #include "io/torch/alphabet.hpp"
 #include "io/torch/cells.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/targets.hpp"
 
 namespace ppsim::planner {
@@ -189,12 +190,20 @@ Expected<void> check_cells(const Target& target, const Value& value) {
                  {.found = std::string(info(OpKind::overlap).text), .expected = "--for torch-2.15"});
 }
 
-/// JaxPP has no slices, and a Program of its has the first stage's backward whole.
+/// JaxPP has no slices, padding or second route, and a Program of its has the first stage's backward whole.
 Expected<void> check_jaxpp_runs(const Target& target, const Ir& ir) {
   const Pipeline& pipeline = pipeline_of(ir);
   if (pipeline.slices() > 1) {
     return refusal(target, "it has no slices",
                    {.found = std::to_string(pipeline.slices()) + " slices", .expected = "1"});
+  }
+  if (const int padding = pipeline.microbatches() - batch_microbatches(pipeline); padding > 0) {
+    return refusal(target, "it computes no padding",
+                   {.found = std::to_string(padding) + " microbatches of padding", .expected = "none"});
+  }
+  if (const std::size_t routes = pipeline.spec().routes.size(); routes > 1) {
+    return refusal(target, "its microbatches all take one route",
+                   {.found = std::to_string(routes) + " routes", .expected = "1"});
   }
   if (const auto* schedule = std::get_if<Schedule>(&ir)) return as_run(target, *schedule).map([](auto&&) {});
   for (const Action& action : std::get<Program>(ir).all_actions()) {
