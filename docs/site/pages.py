@@ -89,6 +89,8 @@ def main(ppsim: str, source: str) -> None:
     write_gallery(ppsim, root / "gallery")
     write_python(root / "python")
     write_cpp(root / "cpp.md")
+    overview = root / "README.md"  # on the site, the name alone is the front page
+    overview.write_text(overview.read_text(encoding="utf-8").replace("# ppsim\n", "# Overview\n", 1), encoding="utf-8")
     for page in root.rglob("*.md"):
         mend_links(page)
 
