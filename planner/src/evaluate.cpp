@@ -39,6 +39,10 @@ Expected<SimulatedRun> timed_run(const AnalyzedProgram& analyzed, const Tables& 
   return run;
 }
 
+bool sends(const Program& program) {
+  return std::ranges::any_of(program.all_actions(), [](const Action& action) { return is_send(action.kind); });
+}
+
 }  // namespace
 
 StepWork Evaluation::work() const {
@@ -56,10 +60,16 @@ Bytes Evaluation::peak_bytes() const {
   return most;
 }
 
-Bytes Evaluation::sent_bytes() const {
+std::optional<Bytes> Evaluation::sent_bytes() const {
+  if (!costs.has_sizes) return std::nullopt;
   Bytes sum = 0;
   for (const RankMetrics& rank : metrics.ranks) sum = checked_add(sum, rank.sent_bytes);
+  if (sum == 0 && sends(program())) return std::nullopt;
   return sum;
+}
+
+std::optional<Bytes> Evaluation::sent_bytes(RankId rank) const {
+  return sent_bytes() ? std::optional(metrics.ranks[rank].sent_bytes) : std::nullopt;
 }
 
 Bytes Evaluation::max_communicator_bytes() const {

@@ -154,7 +154,7 @@ Data rank_of(const Evaluation& step, RankId id) {
   result["peak_bytes"] = size(rank.peak_bytes);
   result["peak_at_ns"] = size(rank.peak_at);
   result["peak_live_activations"] = rank.peak_live_activations;
-  result["sent_bytes"] = size(rank.sent_bytes);
+  result["sent_bytes"] = nb::cast(step.sent_bytes(id));
   return result;
 }
 

@@ -53,7 +53,7 @@ for known in "--costs table.json null" "--unit F=1 null" "--unit F=1,A=1000 2000
   case $known in
     *null) expect_json 'all(r[k] is None for r in d["per_rank"] for k in ("peak_bytes", "peak_at_ns", "sent_bytes", "reserved_bytes"))' ;;&
     *null) expect_json 'd["peak_bytes"] is None and d["p2p_bytes"] is None' ;;
-    *) expect_json 'd["peak_bytes"] == 2000 and d["p2p_bytes"] == 0 and d["per_rank"][1]["peak_bytes"] == 1000' ;;
+    *) expect_json 'd["peak_bytes"] == 2000 and d["per_rank"][1]["peak_bytes"] == 1000' ;;
   esac
 done
 expect_exit 0 simulate 1f1b "${sched[@]}" --costs table.json
@@ -63,6 +63,14 @@ expect_exit 0 compare 1f1b gpipe "${sched[@]}" --costs table.json --report sizes
 [ "$(grep -o '"sizesKnown":false' sizes.html | wc -l)" -eq 2 ] || fail "sizes that nothing says on the page"
 expect_exit 0 compare 1f1b gpipe "${sched[@]}" --costs table.json --json
 expect_json 'all(s[k] is None for s in d["schedules"] for k in ("peak_bytes", "p2p_bytes", "parameter_bytes"))'
+# Sizes of activations say nothing of messages and parameters.
+expect_exit 0 compare 1f1b gpipe "${sched[@]}" --unit F=1,A=1000 --json
+expect_json 'all(s["peak_bytes"] and s["p2p_bytes"] is None and s["parameter_bytes"] is None and s["per_rank"][0]["sent_bytes"] is None for s in d["schedules"])'
+expect_exit 0 compare 1f1b gpipe "${sched[@]}" --unit F=1,A=1000
+[ "$(grep -cE ' kB +[0-9]+  +-  +-$' stdout)" -eq 2 ] || fail "bytes of messages that nothing says"
+# One rank sends nothing.
+expect_exit 0 simulate 1f1b --ranks 1 --microbatches 2 --unit F=1,A=1000 --json
+expect_json 'd["p2p_bytes"] == 0'
 # Nor are they known from what was written without.
 expect_exit 0 generate 1f1b "${sched[@]}" --unit F=1 -o s.json --costs-out unit.json
 expect_exit 0 simulate s.json --costs unit.json --json

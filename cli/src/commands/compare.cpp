@@ -91,8 +91,8 @@ Expected<Evaluation> named(const Options& options, const Asked& asked, const Out
   });
 }
 
-/// Most bytes of parameters that a rank holds at once, all their versions.
-Bytes parameter_bytes(const Evaluation& step) {
+/// Most bytes of parameters that a rank holds at once, all their versions; nothing where no stage has a size of them.
+std::optional<Bytes> parameter_bytes(const Evaluation& step) {
   const TensorTable& table = step.analyzed.tensors();
   std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
   for (std::size_t t = 0; t < sizes.size(); ++t) {
@@ -101,7 +101,7 @@ Bytes parameter_bytes(const Evaluation& step) {
   Bytes most = 0;
   for (const MemoryProfile& rank : replay_memory(step.program(), step.trace, table, sizes))
     most = std::max(most, rank.peak_bytes);
-  return most;
+  return most > 0 ? std::optional(most) : std::nullopt;
 }
 
 /// The same work on the same devices, or the table would compare different things.
@@ -262,8 +262,8 @@ void print_text(const Options& options, const Compared& compared, const std::vec
                                     percent_text(bubble_fraction_span(times)),
                                     size_text(step, step.peak_bytes()),
                                     std::to_string(live),
-                                    size_text(step, parameter_bytes(step)),
-                                    size_text(step, step.sent_bytes())};
+                                    size_text(parameter_bytes(step)),
+                                    size_text(step.sent_bytes())};
     if (tokens) {
       row.push_back(std::to_string(static_cast<long long>(tokens_per_second(step.work(), step.step()))));
       row.push_back(percent_text(model_flops_utilization(step.work(), step.step())));
@@ -351,7 +351,7 @@ int run(const Options& options, const Output& output) {
       item.erase("critical_path");
       item["relative_work"] = works[i].ratio;
       item["has_backward"] = works[i].backward;
-      item["parameter_bytes"] = size_json(step, parameter_bytes(step));
+      item["parameter_bytes"] = size_json(parameter_bytes(step));
       items.push_back(std::move(item));
     }
     Json misfits = Json::array();

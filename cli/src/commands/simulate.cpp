@@ -128,7 +128,7 @@ void print_text(const Evaluation& step) {
     const double bubble = makespan > 0 ? 1 - static_cast<double>(rank.times.busy) / makespan : 0;
     rows.push_back({std::to_string(r), time_text(rank.times.busy), time_text(rank.idle()),
                     percent_text(bubble), size_text(step, rank.peak_bytes),
-                    std::to_string(rank.peak_live_activations), size_text(step, rank.sent_bytes)});
+                    std::to_string(rank.peak_live_activations), size_text(step.sent_bytes(RankId(r)))});
   }
   const StepTimes& times = step.metrics.times;
   std::cout << simulated_line(step.capabilities()) << '\n'

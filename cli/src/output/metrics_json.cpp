@@ -48,7 +48,7 @@ Json rank_json(const Evaluation& step, RankId id, const RankPeak& peak) {
                  {"allocated_bytes", size_json(step, peak.allocator.allocated)},
                  {"reserved_bytes", size_json(step, peak.allocator.reserved)},
                  {"peak_live_activations", rank.peak_live_activations},
-                 {"sent_bytes", size_json(step, rank.sent_bytes)}};
+                 {"sent_bytes", size_json(step.sent_bytes(id))}};
   if (!step.communicator_bytes.empty())
     object["communicator_bytes"] = size_json(step, step.communicator_bytes[id]);
   return object;
@@ -66,6 +66,10 @@ void add_notes(const Evaluation& step, Json& object) {
 }  // namespace
 
 Json size_json(const Evaluation& step, Bytes size) { return step.costs.has_sizes ? Json(size) : Json(); }
+
+Json size_json(std::optional<Bytes> size) { return size ? Json(*size) : Json(); }
+
+std::string size_text(std::optional<Bytes> size) { return size ? size_text(*size) : "-"; }
 
 std::string size_text(const Evaluation& step, Bytes size) {
   return step.costs.has_sizes ? size_text(size) : "-";
@@ -121,7 +125,7 @@ Json evaluation_json(const Evaluation& step) {
                                        {"reason", critical_reason_name(item)}});
   }
   object["peak_bytes"] = size_json(step, step.peak_bytes());
-  object["p2p_bytes"] = size_json(step, step.sent_bytes());
+  object["p2p_bytes"] = size_json(step.sent_bytes());
   if (!step.costs.slice_lengths.empty()) object["slice_lengths"] = step.costs.slice_lengths;
   if (step.costs.memory_limit) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;

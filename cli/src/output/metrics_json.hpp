@@ -14,7 +14,9 @@ namespace ppsim::cli {
 [[nodiscard]] Json phases_json(const PhaseTimes& phases);
 /// A size of the step; null where its costs have no sizes.
 [[nodiscard]] Json size_json(const Evaluation& step, Bytes size);
+[[nodiscard]] Json size_json(std::optional<Bytes> size);
 /// The same as text, "-".
 [[nodiscard]] std::string size_text(const Evaluation& step, Bytes size);
+[[nodiscard]] std::string size_text(std::optional<Bytes> size);
 
 }  // namespace ppsim::cli
