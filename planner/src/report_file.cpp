@@ -27,16 +27,13 @@ std::string written(const T& value) {
 ReportEntry entry_of(const Evaluation& step) {
   ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
+  entry.step = step.step();
   entry.facts = {{"pipeline", written(step.program().pipeline())},
                  {"transport", written(step.capabilities())}};
   if (step.costs.notes) entry.facts.push_back({"model", step.costs.notes->workload});
   if (step.costs.layout) entry.facts.push_back({"layout", written(*step.costs.layout)});
   if (step.costs.recompute != StageRecompute())
     entry.facts.push_back({"recompute", written(step.costs.recompute)});
-  if (step.step() != step.metrics.times.makespan) {
-    entry.facts.push_back(
-        {"step with gradients and optimizer", written(static_cast<double>(step.step()) / 1e6) + " ms"});
-  }
   if (step.costs.memory_limit) {
     entry.facts.push_back({"memory of this run", step.fits() ? "fits" : "does not fit",
                            step.fits() ? ReportFact::Tone::good : ReportFact::Tone::bad});

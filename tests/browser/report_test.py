@@ -172,6 +172,28 @@ def test_runs_stand_under_each_other(page):
     check(page.value("lastTime() === Math.max(...data.runs.map(r => r.end))"), "one time axis")
 
 
+def test_headline_is_the_step_that_the_terminal_prints(page):
+    said = ppsim("simulate", "1f1b", "--model", "llama3-8b", "--cluster", "dgx-h100", "--nodes", "1", "--pp", "8",
+                 "--global-batch-size", "16", "--report", "model.html")
+    step, pipeline = (float(s) for s in re.search(r"step ([\d.]+) s \(pipeline ([\d.]+) s, then gradients", said).groups())
+    page.open("model.html")
+    figures = dict(page.value("[...document.querySelectorAll('.figure')].map(f => [f.lastChild.textContent, f.firstChild.textContent])"))
+    for label, expected in (("step time", step), ("pipeline alone", pipeline)):
+        check(figures[label].endswith(" s") and float(figures[label][:-2]) == expected, f"the page has {figures}, the terminal {expected}")
+    check("bubble of pipeline" in figures and "bubble of step" not in figures, "a bubble is of the pipeline")
+    check(page.value("$('command').textContent").strip().endswith("--report model.html"), "the command is the one that ran")
+    page.size(800, 600)
+    page.settle()
+    lines = page.value("[...document.querySelectorAll('#command span')].map(word => word.getClientRects().length)")
+    check(set(lines) == {1}, "no option of the command is broken at its dashes")
+    check(page.value("[...document.querySelectorAll('#ranks, #table')].every(t => t.scrollWidth <= t.parentElement.clientWidth)"),
+          "the table of ranks fits a window of 800 pixels")
+    page.size(1100, 800)
+    page.open("compared.html")
+    check(page.value("$('table').scrollWidth <= $('table').parentElement.clientWidth"), "the comparison fits a window of 1100 pixels")
+    page.size(1400, 900)
+
+
 def test_points_lead_to_their_plans(page):
     ppsim("plan", "--model", "llama3-8b", "--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "16", "--top", "5",
           "--against", "tp=8,pp=1", "--report", "plans.html")
@@ -244,7 +266,7 @@ def test_contrast_of_charts_is_enough(page):
 def test_fits_small_windows(page):
     for width, height in ((1400, 900), (800, 600)):
         page.size(width, height)
-        for name in ("large", "small", "compared", "plans", "effects"):
+        for name in ("large", "small", "model", "compared", "plans", "effects"):
             page.open(name + ".html")
             check(page.value("document.documentElement.scrollWidth <= window.innerWidth"), f"{name} at {width} scrolls sideways")
 

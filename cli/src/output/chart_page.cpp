@@ -25,6 +25,10 @@ tr:target { background: var(--mark) }
 .dot { fill: var(--dot) } .circle { fill: none; stroke: var(--dot); stroke-width: 2 } .cross { fill: none; stroke: var(--miss); stroke-width: 2 }
 .limit { fill: none; stroke: var(--miss) } a:focus-visible circle, a:hover circle, g:target circle { stroke: currentColor; stroke-width: 3 }
 .fall { fill: var(--dot) } .rise { fill: var(--miss) }
+@media (min-width: 1300px) { body { max-width: 1260px } td:nth-child(2):has(details) { min-width: 26em } }
+@media (max-width: 900px) {
+  body { margin: 1em auto; padding: 0 .6em } table { font-size: 13px } th, td { padding: .25em .35em } td:nth-child(2):has(details) { min-width: 12em }
+}
 )";
 
 constexpr double kWidth = 900, kHeight = 420, kLeft = 70, kRight = 30, kTop = 20, kBottom = 50;

@@ -57,6 +57,7 @@ class RunData {
     const StepTimes& times = entry_.metrics.times;
     Json data{{"name", entry_.name},
               {"makespan", times.makespan},
+              {"step", entry_.step.value_or(times.makespan)},
               {"span", rank_span(times)},
               {"ideal", ideal_time(times)},
               {"bubble", bubble_fraction(times)},

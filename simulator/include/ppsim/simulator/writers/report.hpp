@@ -31,6 +31,7 @@ struct ReportEntry {
   std::string work = {};  ///< beside that of the first run; empty where all do the same
   bool same_work = true;  ///< as the first run; if not, no figure of it is the best
   bool sizes_known = true;
+  std::optional<Nanoseconds> step = {};  ///< with what follows the pipeline; nothing: the pipeline alone
 };
 
 struct ReportOptions {

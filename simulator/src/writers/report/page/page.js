@@ -254,7 +254,8 @@ function choose(index) {
   fillFigures(); fillRanks(); describe(); renew();
 }
 $("commandSection").hidden = !data.command;
-$("command").textContent = data.command;
+// A line may end between words, not behind the dash of an option.
+$("command").append(...(data.command || "").split(" ").flatMap(word => [element("span", word), " "]));
 setTheme(preferred.matches ? "dark" : "light");
 fillComparison();
 $("aligned").checked = data.runs.length > 1 && !data.overlay;

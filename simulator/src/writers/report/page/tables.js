@@ -20,15 +20,18 @@ const rowOf = (cells, tag = "td") => { const row = element("tr"); row.append(...
 
 // Messages without a size are not free: nothing says what they have.
 const sent = r => sum(r.ranks.map(k => k.sent));
-const sentText = (bytes, r) => bytes === 0 && r.transfers.count > 0 ? UNKNOWN : sizeText(bytes, r);
+const sentText = (bytes, r) => sent(r) === 0 && r.transfers.count > 0 ? UNKNOWN : sizeText(bytes, r);
+// The step may go on after the pipeline, with gradients and optimizer; bubbles are of the pipeline.
+const goesOn = r => r.step > r.makespan;
 const exposed = r => sum(r.ranks.map(k => k.bubble[3])) / r.ranks.length;
-const FIGURES = [["step time", r => r.makespan, timeText], ["bubble of step", r => r.bubble, percent], ["bubble of span", r => r.bubbleSpan, percent],
+const FIGURES = [["step time", r => r.step, timeText], [data.runs.some(goesOn) ? "bubble of pipeline" : "bubble of step", r => r.bubble, percent], ["bubble of span", r => r.bubbleSpan, percent],
   ["exposed communication", exposed, timeText], ["peak memory", r => most(r.ranks.map(k => k.peak)), sizeText],
   ["live activations", r => most(r.ranks.map(k => k.live)), String], ["sent between ranks", sent, sentText]];
 
 function fillFigures() {
   $("name").textContent = run.name;
-  const figures = [["step time", timeText(run.makespan)], ["longest rank's span", timeText(run.span)], ["bubble of step", percent(run.bubble)],
+  const figures = [["step time", timeText(run.step)], ...(goesOn(run) ? [["pipeline alone", timeText(run.makespan)]] : []),
+    ["longest rank's span", timeText(run.span)], [goesOn(run) ? "bubble of pipeline" : "bubble of step", percent(run.bubble)],
     ["bubble of span", percent(run.bubbleSpan)], ["largest peak memory", sizeText(most(run.ranks.map(r => r.peak)), run)],
     ["live activations at most", most(run.ranks.map(r => r.live))], ["sent between ranks", sentText(sent(run), run)]];
   $("figures").replaceChildren(...figures.map(([label, value]) => {
@@ -41,7 +44,7 @@ function fillFigures() {
   $("foldedFacts").hidden = folded.length === 0;
 }
 function fillRanks() {
-  const head = rowOf(["rank", "busy", "idle in the step", "peak memory", "live activations", "sent", "the step: busy, then the parts of the bubble"], "th");
+  const head = rowOf(["rank", "busy", goesOn(run) ? "idle in the pipeline" : "idle in the step", "peak memory", "live activations", "sent", (goesOn(run) ? "the pipeline" : "the step") + ": busy, then the parts of the bubble"], "th");
   head.lastChild.style.textAlign = "left";
   const rows = run.ranks.map((rank, r) => {
     const bar = element("div", undefined, "bar"), cell = element("td");
