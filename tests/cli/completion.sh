@@ -27,4 +27,8 @@ for shell in bash zsh fish; do
   cp stdout ppsim.$shell
   python3 "$support/complete.py" $shell ppsim.$shell "${begins[@]}" >stdout 2>stderr || fail "$shell"
   diff wanted stdout >stderr || fail "what $shell makes of the begin of a line"
+  [ $shell = zsh ] || continue
+  mkdir functions && cp ppsim.zsh functions/_ppsim
+  python3 "$support/complete.py" zsh functions "${begins[@]}" >stdout 2>stderr || fail "zsh, from a folder of functions"
+  diff wanted stdout >stderr || fail "what zsh makes of the begin of a line when it loads the function itself"
 done

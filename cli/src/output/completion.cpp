@@ -161,7 +161,8 @@ _ppsim() {
     [[ -z $command ]] || _files
   fi
 }
-compdef _ppsim ppsim
+# As a file _ppsim of fpath, this is the body of the function that the first TAB calls.
+if [[ ${funcstack[1]-} == _ppsim ]]; then _ppsim "$@"; else compdef _ppsim ppsim; fi
 )";
 }
 

@@ -1,5 +1,6 @@
 """Types the begin of a command line into an interactive shell, then TAB, and prints the line that the shell makes of it:
-complete.py bash|zsh|fish COMPLETION BEGIN... (one line each; COMPLETION is the script, ppsim is on the PATH)."""
+complete.py bash|zsh|fish COMPLETION BEGIN... (one line each; COMPLETION is the script, ppsim is on the PATH; for zsh it may
+be a folder with _ppsim, as packages have it)."""
 
 import fcntl
 import os
@@ -23,6 +24,8 @@ SETTINGS = {
     "zsh": "autoload -U compinit; compinit -u -D; bindkey -e; PROMPT=; source {0}",
     "fish": "source {0}; set -g fish_autosuggestion_enabled 0",
 }
+if os.path.isdir(sys.argv[2]):
+    SETTINGS["zsh"] = "fpath+={0}; autoload -U compinit; compinit -u -D; bindkey -e; PROMPT="
 
 
 class Shell:
