@@ -65,7 +65,10 @@ Error with_suggestion(Error error) {
   constexpr std::string_view kOneOf = "one of ";
   std::string_view list = error.place.expected;
   const bool is_list = list.starts_with(kOneOf) || error.message.starts_with("unknown ");
-  if (error.code != ErrorCode::bad_argument || !is_list || error.message.ends_with(')')) return error;
+  const bool is_sentence =
+      list.starts_with("an option of ") || error.place.found.find(' ') != std::string::npos;
+  if (error.code != ErrorCode::bad_argument || !is_list || is_sentence || error.message.ends_with(')'))
+    return error;
   if (list.starts_with(kOneOf)) list.remove_prefix(kOneOf.size());
   std::vector<std::string_view> known;
   for (std::size_t begin = 0; begin <= list.size();) {

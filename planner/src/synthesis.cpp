@@ -177,7 +177,9 @@ Expected<void> bind_request(CostBinding bound, const LimitWords& limit, Synthesi
   if (!bytes) {
     return make_error(
         ErrorCode::bad_argument, "nothing limits the memory",
-        {.found = "no limit", .expected = "one of activations or of bytes, or a model on a GPU"});
+        {.found = "no limit",
+         .expected =
+             "a limit of activations or of bytes (--activation-limit, --memory-limit), or a model on a GPU"});
   }
   if (!bound.has_sizes) {
     return make_error(

@@ -117,20 +117,6 @@ std::optional<Error> shared_input(const ParsedLine& line) {
   return std::nullopt;
 }
 
-/// A word where a subcommand belongs, such as `simulat`.
-Error no_subcommand(const ParsedLine& line, const Words& words) {
-  const std::vector<std::string_view> known(line.subcommands.begin(), line.subcommands.end());
-  const auto word = std::ranges::find_if(words, [](const std::string& text) { return text[0] != '-'; });
-  if (word == words.end()) {
-    return {ErrorCode::bad_argument,
-            "no subcommand; see --help",
-            {.found = "", .expected = "one of " + joined(known)}};
-  }
-  return {ErrorCode::bad_argument,
-          "unknown subcommand" + suggestion(*word, known),
-          {.found = *word, .expected = "one of " + joined(known)}};
-}
-
 /// An option that simulate had for random costs.
 bool moved_to_jitter(const ParsedLine& line, const std::string& option) {
   constexpr std::array kMoved = {"--runs", "--jitter", "--seed"};
@@ -150,7 +136,26 @@ Error unknown_option(const ParsedLine& line, const std::string& word) {
   }
   return {ErrorCode::bad_argument,
           "unknown option " + name + suggestion(name, known),
-          {.found = name, .expected = "an option of ppsim " + line.subcommand + " --help"}};
+          {.found = name,
+           .expected =
+               "an option of ppsim " + line.subcommand + (line.subcommand.empty() ? "" : " ") + "--help"}};
+}
+
+/// A word where a subcommand belongs, such as `simulat`.
+Error no_subcommand(const ParsedLine& line, const Words& words) {
+  const std::vector<std::string_view> known(line.subcommands.begin(), line.subcommands.end());
+  const auto is_option = [](const std::string& text) { return text.starts_with('-'); };
+  const auto word = std::ranges::find_if_not(words, is_option);
+  if (word == words.end()) {
+    if (const auto option = std::ranges::find_if(line.extras, is_option); option != line.extras.end())
+      return unknown_option(line, *option);
+    return {ErrorCode::bad_argument,
+            "no subcommand; see --help",
+            {.found = "", .expected = "one of " + joined(known)}};
+  }
+  return {ErrorCode::bad_argument,
+          "unknown subcommand" + suggestion(*word, known),
+          {.found = *word, .expected = "one of " + joined(known)}};
 }
 
 /// "--tp" and "--model" of "--tp requires --model".
@@ -173,6 +178,11 @@ std::optional<Error> missing_option(const ParsedLine& line, const std::string& t
   if (const auto empty = around(text, ": 1 required ")) {
     const auto option = option_named(empty->first);
     if (option != line.options.end()) return no_value(*option, "");
+  }
+  if (const auto often = around(text, ": At Most 1 required but received ")) {
+    return Error{ErrorCode::bad_argument,
+                 often->first + " is given more than once",
+                 {.found = often->second + " values", .expected = "one"}};
   }
   if (const auto both = around(text, " excludes ")) {
     return Error{ErrorCode::bad_argument,

@@ -42,6 +42,13 @@ Error unknown_section(const ParsedLine& line, const std::string& section) {
           {.found = "[" + section + "]", .expected = "one of " + joined(commands)}};
 }
 
+/// A key before any section, of an option that the command has.
+Error outside_of_section(const ParsedLine& line, const std::string& key) {
+  return {ErrorCode::bad_file,
+          key + " is an option of a command, and in no section",
+          {.found = key, .expected = "[" + line.subcommand + "] above it"}};
+}
+
 Error unknown_key(const ParsedLine& line, const std::string& section, const std::string& key) {
   const std::string help = section.empty() ? "ppsim --help" : "ppsim " + section + " --help-all";
   std::vector<std::string_view> known;
@@ -50,6 +57,7 @@ Error unknown_key(const ParsedLine& line, const std::string& section, const std:
       for (const std::string& name : option.long_names) known.push_back(std::string_view(name).substr(2));
     }
   }
+  if (section.empty() && std::ranges::find(known, key) != known.end()) return outside_of_section(line, key);
   return {ErrorCode::bad_file,
           "unknown key" + suggestion(key, known),
           {.found = key, .expected = "the name of an option of " + help + ", without its dashes"}};

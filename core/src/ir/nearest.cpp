@@ -45,10 +45,11 @@ bool is_subsequence(std::string_view part, std::string_view whole) {
   return part.empty();
 }
 
-/// How far a candidate is from what was written, of three kinds: the same but for case and separators; what
-/// was written and more; a few letters off. Nothing when it is farther.
+/// How far a candidate is from what was written, of four kinds: the same but for case and separators; what
+/// was written and more; a few letters off; a part of what was written, the longer the nearer. Nothing when
+/// it is farther.
 std::optional<std::size_t> distance_of(std::string_view name, std::string_view candidate) {
-  constexpr std::size_t kBegins = 1, kContains = 2, kDiffers = 1000;
+  constexpr std::size_t kBegins = 1, kContains = 2, kDiffers = 1000, kHolds = 100000;
   if (bare(name) == bare(candidate)) return 0;
   const std::string written = lower_case(name);
   const std::string other = lower_case(candidate);
@@ -56,7 +57,12 @@ std::optional<std::size_t> distance_of(std::string_view name, std::string_view c
   if (name.size() >= 2 && at == 0) return kBegins;
   if (name.size() >= 3 && at != std::string::npos && !name.starts_with('-')) return kContains + other.size();
   const std::size_t distance = edit_distance(written, other);
-  if (distance > std::max<std::size_t>(2, name.size() / 3)) return std::nullopt;
+  if (distance > std::max<std::size_t>(2, name.size() / 3)) {
+    const std::string part = bare(candidate);
+    const bool holds =
+        part.size() >= 3 && !name.starts_with('-') && bare(name).find(part) != std::string::npos;
+    return holds ? std::optional(kHolds - part.size()) : std::nullopt;
+  }
   // Letters are left out more often than mistaken.
   return kDiffers + 2 * distance + (is_subsequence(written, other) ? 0 : 1);
 }

@@ -45,8 +45,9 @@ bool exporting::has_rows_of(const Schedule& schedule, const std::string& name, i
   return true;
 }
 
-tl::unexpected<Error> exporting::refusal(const std::string& why, const std::string& expected) {
-  return make_error(ErrorCode::refused, why, {.expected = expected});
+tl::unexpected<Error> exporting::refusal(const std::string& why, const std::string& expected,
+                                         const std::string& found) {
+  return make_error(ErrorCode::refused, why, {.found = found, .expected = expected});
 }
 
 int exporting::chunks_of(const Pipeline& pipeline) {

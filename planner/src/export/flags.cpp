@@ -23,7 +23,7 @@ Expected<Export> for_megatron(const Schedule& schedule, const std::vector<int>& 
                            has_rows_of(schedule, "interleaved-1f1b", chunks);
   if (!plain && !interleaved)
     return refusal("Megatron-LM has no such schedule",
-                   "1f1b, or interleaved-1f1b with a multiple of the ranks as microbatches");
+                   "1f1b, or interleaved-1f1b with a multiple of the ranks as microbatches", schedule.name());
   std::string flags = "--pipeline-model-parallel-size " + std::to_string(pipeline.ranks()) + "\n";
   if (!layers.empty()) {
     flags += "--pipeline-model-parallel-layout \"" + layout_text(layers) + "\"\n";
@@ -42,7 +42,7 @@ Expected<Export> for_maxtext(const Schedule& schedule, const std::vector<int>& l
                         (chunks > 1 && has_rows_of(schedule, "looped-bfs", chunks));
   if (!is_known || pipeline.microbatches() % pipeline.ranks() != 0)
     return refusal("MaxText has no such schedule",
-                   "gpipe or looped-bfs with a multiple of the ranks as microbatches");
+                   "gpipe or looped-bfs with a multiple of the ranks as microbatches", schedule.name());
   for (const int count : layers) {
     if (count != layers.front() || count == 0)
       return make_error(ErrorCode::bad_argument, "MaxText's stages have the same number of layers",

@@ -17,6 +17,7 @@ namespace ppsim::planner::exporting {
 /// Stages of each rank; 0: not the same number on all.
 [[nodiscard]] int chunks_of(const Pipeline& pipeline);
 /// Errors: refused.
-[[nodiscard]] tl::unexpected<Error> refusal(const std::string& why, const std::string& expected);
+[[nodiscard]] tl::unexpected<Error> refusal(const std::string& why, const std::string& expected,
+                                            const std::string& found = "");
 
 }  // namespace ppsim::planner::exporting

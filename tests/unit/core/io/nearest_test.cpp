@@ -25,6 +25,12 @@ TEST(Suggestion, CompletesWhatWasBegun) {
   EXPECT_EQ(meant("h100", {"dgx-a100", "azure-nd96isr-h100-v5", "dgx-h100"}), "dgx-h100");
 }
 
+TEST(Suggestion, FindsNamesWithinClassesOfPyTorch) {
+  EXPECT_EQ(meant("ScheduleInterleaved1F1B", {"1f1b", "interleaved-1f1b", "zb-v"}), "interleaved-1f1b");
+  EXPECT_EQ(meant("ScheduleZBVZeroBubble", {"1f1b", "zb-v"}), "zb-v");
+  EXPECT_EQ(meant("ScheduleDualPipeV", {"dualpipe", "dualpipe-v"}), "dualpipe-v");
+}
+
 TEST(Suggestion, PrefersLettersThatWereLeftOut) {
   EXPECT_EQ(meant("llama3-405b", {"llama3-70b", "llama3.1-405b"}), "llama3.1-405b");
   EXPECT_EQ(meant("simulat", {"simulate"}), "simulate");
