@@ -40,7 +40,8 @@ Expected<SimulatedRun> timed_run(const AnalyzedProgram& analyzed, const Tables& 
 }
 
 bool sends(const Program& program) {
-  return std::ranges::any_of(program.all_actions(), [](const Action& action) { return is_send(action.kind); });
+  return std::ranges::any_of(program.all_actions(),
+                             [](const Action& action) { return is_send(action.kind); });
 }
 
 }  // namespace

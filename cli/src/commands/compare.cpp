@@ -91,7 +91,8 @@ Expected<Evaluation> named(const Options& options, const Asked& asked, const Out
   });
 }
 
-/// Most bytes of parameters that a rank holds at once, all their versions; nothing where no stage has a size of them.
+/// Most bytes of parameters that a rank holds at once, all their versions; nothing where no stage has a size
+/// of them.
 std::optional<Bytes> parameter_bytes(const Evaluation& step) {
   const TensorTable& table = step.analyzed.tensors();
   std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);

@@ -41,8 +41,8 @@ struct Evaluation {
   [[nodiscard]] Bytes peak_bytes() const;
   /// Most that communicators take on a rank.
   [[nodiscard]] Bytes max_communicator_bytes() const;
-  /// Bytes that all ranks send to each other in the step, or a rank to others; nothing where there are messages
-  /// and no size of any.
+  /// Bytes that all ranks send to each other in the step, or a rank to others; nothing where there are
+  /// messages and no size of any.
   [[nodiscard]] std::optional<Bytes> sent_bytes() const;
   [[nodiscard]] std::optional<Bytes> sent_bytes(RankId rank) const;
   /// True where every rank's peak is within the memory of its GPU, beside its communicators, or that is
