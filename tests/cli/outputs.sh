@@ -140,4 +140,8 @@ if script -qec true /dev/null >/dev/null 2>&1; then
   [ "$(colours 'TERM=xterm NO_COLOR=1' '')" -eq 0 ] || fail "colours in spite of NO_COLOR"
   [ "$(colours TERM=dumb '')" -eq 0 ] || fail "colours in spite of TERM=dumb"
   [ "$(colours TERM=xterm --no-color)" -eq 0 ] || fail "colours in spite of --no-color"
+  # A table of 84 columns fits 80 when it moves together, which it does for that alone.
+  table() { script -qec "stty cols $1; '$ppsim' compare gpipe 1f1b --ranks 8 --microbatches 32 --unit F=1,B=2" /dev/null </dev/null | tr -d '\r'; }
+  table 80 | grep -q '^schedule .* parameters p2p volume$' || fail "a table is broken that fits the terminal"
+  table 120 | grep -q '^schedule .* parameters  p2p volume$' || fail "a table moved together in a wide terminal"
 fi

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <numeric>
 #include <sstream>
 
 #include "command.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
+#include "terminal.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -76,12 +78,17 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, Align 
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
+  // A table that is a little too wide for the terminal moves together before its lines are broken.
+  const std::size_t width =
+      std::accumulate(widths.begin(), widths.end(), 2 * std::max<std::size_t>(widths.size(), 1) - 2);
+  const std::size_t room = terminal_columns();
+  const std::string gap(room > 0 && width > room ? 1 : 2, ' ');
   std::ostringstream out;
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
       const std::string padding(widths[c] - row[c].size(), ' ');
-      if (c > 0) line += "  ";
+      if (c > 0) line += gap;
       line += c == 0 || align == Align::left ? row[c] + padding : padding + row[c];
     }
     line.erase(line.find_last_not_of(' ') + 1);
