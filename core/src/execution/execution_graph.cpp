@@ -43,7 +43,9 @@ class RankWalk {
     }
   }
 
-  void run() {
+  /// `all_belong`: no action stands on another rank than its own.
+  void run(bool all_belong) {
+    all_belong_ = all_belong;
     for (auto id = program_.first(rank_); id < program_.last(rank_); id = next(id)) visit(id);
   }
 
@@ -64,7 +66,7 @@ class RankWalk {
     waits_.clear();
     impossible_.clear();
     for (const Action& action : program_.actions(id)) {
-      if (belongs_on(pipeline_, action, rank_)) {
+      if (all_belong_ || belongs_on(pipeline_, action, rank_)) {
         data_waits(id, action);
         shard_waits(id, action);
       } else {
@@ -81,16 +83,14 @@ class RankWalk {
   }
 
   void data_waits(InstructionId id, const Action& action) {
-    requirements_.clear();
-    required_facts(pipeline_, action, rank_, requirements_);
-    for (const Requirement& requirement : requirements_) {
-      const InstructionId provider = facts_.provider(rank_, requirement.fact);
+    for_each_required(pipeline_, action, rank_, [&](const Fact& fact, bool optional) {
+      const InstructionId provider = facts_.provider(rank_, fact);
       if (provider.valid()) {
         wait(id, provider, WaitReason::data);
-      } else if (!requirement.optional) {
-        impossible(action, " needs ", requirement.fact, ", which is not on the rank");
+      } else if (!optional) {
+        impossible(action, " needs ", fact, ", which is not on the rank");
       }
-    }
+    });
   }
 
   void shard_waits(InstructionId id, const Action& action) {
@@ -228,13 +228,13 @@ class RankWalk {
   const Pipeline& pipeline_;
   const FactIndex& facts_;
   RankId rank_;
+  bool all_belong_ = false;
   ExecutionGraph& graph_;
   std::vector<InstructionId> queue_tail_;
   std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
   InstructionId blocker_;
   std::vector<Launch> launches_;
   std::vector<Wait> waits_;
-  std::vector<Requirement> requirements_;
   std::string impossible_;
 };
 
@@ -250,8 +250,8 @@ ExecutionGraph waits_of(const Program& program, const TransportCapabilities& cap
   graph.predecessor_begin.push_back(0);
   FactIndex facts(program.pipeline(), FactIndex::OneRank());
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
-    facts.start(program, rank);
-    RankWalk(program, facts, rank, graph).run();
+    const bool all_belong = facts.start(program, rank);
+    RankWalk(program, facts, rank, graph).run(all_belong);
   }
   return graph;
 }

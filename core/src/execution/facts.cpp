@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "ppsim/core/ir/check.hpp"
+#include "fact_rules.hpp"
 
 namespace ppsim {
 namespace {
@@ -13,10 +13,8 @@ constexpr std::array<std::string_view, kFactKindCount> kFactNames = {
     "F",    "B or I",  "B or W", "R",      "RECV_F",      "RECV_B", "RECV_A",
     "LOAD", "OFFLOAD", "RELOAD", "SEND_A", "REDUCE_GRAD", "COLL",   "OPT"};
 
-Fact cell_fact(FactKind kind, const Action& a) { return {kind, a.subject, a.microbatch, a.slice, -1}; }
-
 bool contains(std::span<const StageId> stages, StageId stage) {
-  return std::binary_search(stages.begin(), stages.end(), stage);
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();  // nearly always of one
 }
 
 bool owns_block(const Pipeline& pipeline, BlockId block, RankId rank) {
@@ -37,41 +35,6 @@ class Requirements {
  public:
   Requirements(const Pipeline& pipeline, const Action& action, RankId rank, std::vector<Requirement>& out)
       : pipeline_(pipeline), action_(action), rank_(rank), out_(out) {}
-
-  void forward() {
-    if (!pipeline_.input_sum(action_.stage()).valid()) {
-      for (const StageId u : pipeline_.producers(action_.stage(), action_.mb())) {
-        output_of(u);
-      }
-    }
-    for (const StageId u : pipeline_.side_producers(action_.stage(), action_.mb()))
-      delivered(FactKind::forward_done, FactKind::received_forward, u);
-    collectives(OpKind::forward);
-    if (action_.slice > 0)
-      need({FactKind::forward_done, action_.subject, action_.microbatch, action_.slice - 1, -1});
-    where_present(cell_fact(FactKind::loaded, action_));
-    if (const int version = pipeline_.version(action_.stage(), action_.mb()); version > 0) {
-      for (const BlockId block : pipeline_.blocks_of(action_.stage())) {
-        need({FactKind::updated, block.value(), version - 1, 0, -1});
-      }
-    }
-  }
-
-  void backward() {
-    if (!pipeline_.gradient_sum(action_.stage()).valid()) {
-      for (const StageId v : pipeline_.consumers(action_.stage(), action_.mb())) {
-        delivered(FactKind::backward_done, FactKind::received_backward, v);
-      }
-    }
-    collectives(OpKind::backward);
-    need(cell_fact(FactKind::forward_done, action_));
-    if (action_.slice + 1 < pipeline_.slices()) {
-      need({FactKind::backward_done, action_.subject, action_.microbatch, action_.slice + 1, -1});
-    }
-    where_present(cell_fact(FactKind::recomputed, action_));
-    where_present(cell_fact(FactKind::reloaded, action_));
-    where_present(cell_fact(FactKind::activations_received, action_));
-  }
 
   void send_activations() {
     const bool owner = pipeline_.rank_of(action_.stage()) == rank_;
@@ -149,29 +112,6 @@ class Requirements {
   void where_present(const Fact& fact) { out_.push_back({fact, true}); }
 
  private:
-  /// The collectives that stand before a pass of the action's stage.
-  void collectives(OpKind pass) {
-    for (const CollectiveId id : pipeline_.collectives_before(action_.stage(), pass)) {
-      need({FactKind::collected, id.value(), action_.microbatch, 0, -1});
-    }
-  }
-
-  /// An output of another rank that several stages of a rank read comes once, to the first of them.
-  void output_of(StageId producer) {
-    if (pipeline_.rank_of(producer) == rank_)
-      return need({FactKind::forward_done, producer.value(), action_.microbatch, action_.slice, -1});
-    const StageId receiver = pipeline_.receiver(producer, action_.stage(), action_.mb());
-    need({FactKind::received_forward, receiver.value(), action_.microbatch, action_.slice, producer.value()});
-  }
-
-  void delivered(FactKind local, FactKind received, StageId from) {
-    if (pipeline_.rank_of(from) == rank_) {
-      need({local, from.value(), action_.microbatch, action_.slice, -1});
-    } else {
-      need({received, action_.subject, action_.microbatch, action_.slice, from.value()});
-    }
-  }
-
   const Pipeline& pipeline_;
   const Action& action_;
   RankId rank_;
@@ -239,71 +179,17 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
 }
 
 void provided_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Fact>& out) {
-  const auto cell = [&](FactKind kind) { out.push_back(cell_fact(kind, a)); };
-  switch (a.kind) {
-    case OpKind::forward:
-      return cell(FactKind::forward_done);
-    case OpKind::backward:
-      cell(FactKind::backward_done);
-      return cell(FactKind::weight_done);
-    case OpKind::backward_input:
-      return cell(FactKind::backward_done);
-    case OpKind::backward_weight:
-      return cell(FactKind::weight_done);
-    case OpKind::recompute:
-      return cell(FactKind::recomputed);
-    case OpKind::recv_forward:
-      out.push_back({FactKind::received_forward, a.subject, a.microbatch, a.slice, a.peer});
-      return;
-    case OpKind::recv_backward:
-      out.push_back({FactKind::received_backward, a.subject, a.microbatch, a.slice, a.peer});
-      return;
-    case OpKind::recv_activation:
-      return cell(FactKind::activations_received);
-    case OpKind::send_activation:
-      if (pipeline.rank_of(a.stage()) == rank) cell(FactKind::activations_sent);
-      return;
-    case OpKind::load:
-      return cell(FactKind::loaded);
-    case OpKind::offload:
-      return cell(FactKind::offloaded);
-    case OpKind::reload:
-      return cell(FactKind::reloaded);
-    case OpKind::reduce_grad:
-      return cell(FactKind::reduced);
-    case OpKind::optimizer:
-      return cell(FactKind::updated);
-    case OpKind::collective: {
-      // A norm belongs to an update; without a number it is that of update 0.
-      Fact fact = cell_fact(FactKind::collected, a);
-      if (is_norm(pipeline, a.collective())) fact.microbatch = std::max(a.microbatch, 0);
-      out.push_back(fact);
-      return;
-    }
-    case OpKind::send_forward:
-    case OpKind::send_backward:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::overlap:
-      return;
-  }
+  for_each_provided(pipeline, a, rank, [&](const Fact& fact) { out.push_back(fact); });
 }
 
 void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out) {
+  for_each_required(pipeline, a, rank,
+                    [&](const Fact& fact, bool optional) { out.push_back({fact, optional}); });
+}
+
+void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out) {
   Requirements requirements(pipeline, a, rank, out);
   switch (a.kind) {
-    case OpKind::forward:
-      return requirements.forward();
-    case OpKind::backward:
-    case OpKind::backward_input:
-      return requirements.backward();
-    case OpKind::backward_weight:
-    case OpKind::send_backward:
-      return requirements.need(cell_fact(FactKind::backward_done, a));
-    case OpKind::recompute:
-    case OpKind::offload:
-    case OpKind::send_forward:
-      return requirements.need(cell_fact(FactKind::forward_done, a));
     case OpKind::reload:
       return requirements.need(cell_fact(FactKind::offloaded, a));
     case OpKind::send_activation:
@@ -318,6 +204,14 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
       if (is_norm(pipeline, a.collective())) requirements.norm();
       if (a.microbatch >= 0) requirements.passes();
       return;
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+    case OpKind::recompute:
+    case OpKind::send_forward:
+    case OpKind::send_backward:
+    case OpKind::offload:
     case OpKind::recv_forward:
     case OpKind::recv_backward:
     case OpKind::load:

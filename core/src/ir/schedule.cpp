@@ -104,25 +104,21 @@ class RowChecker {
   }
 
   void check_requirements(RankId rank, const Action& action, InstructionId at) {
-    requirements_.clear();
-    required_facts(pipeline_, action, rank, requirements_);
-    for (const Requirement& requirement : requirements_) {
-      if (comes_from_elsewhere(requirement.fact.kind)) continue;
-      const InstructionId provider = facts_.provider(rank, requirement.fact);
+    for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+      if (comes_from_elsewhere(fact.kind)) return;
+      const InstructionId provider = facts_.provider(rank, fact);
       if (provider.valid() && provider >= at) {
-        broken(rank, action, " at position ", at, " needs ", requirement.fact, ", which stands at position ",
-               provider);
-      } else if (!provider.valid() && !requirement.optional && !is_cell_fact(requirement.fact.kind)) {
-        broken(rank, action, " needs ", requirement.fact, ", which is not on the rank");
+        broken(rank, action, " at position ", at, " needs ", fact, ", which stands at position ", provider);
+      } else if (!provider.valid() && !optional && !is_cell_fact(fact.kind)) {
+        broken(rank, action, " needs ", fact, ", which is not on the rank");
       }
-    }
+    });
   }
 
   const Pipeline& pipeline_;
   const IdVector<RankId, std::vector<Step>>& rows_;
   FactIndex facts_;
   Completeness completeness_;
-  std::vector<Requirement> requirements_;
   Rules rules_;
 };
 

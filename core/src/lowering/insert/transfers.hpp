@@ -14,12 +14,13 @@ void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& v
   if (!forward && !gives_input_gradient(action.kind)) return;
   const StageId stage = action.stage();
   const OpKind send = forward ? OpKind::send_forward : OpKind::send_backward;
+  const OpKind receive = info(send).counterpart;
   const auto neighbours =
       forward ? pipeline.consumers(stage, action.mb()) : pipeline.producers(stage, action.mb());
   const auto transfer = [&](StageId other) {
     if (pipeline.rank_of(other) == pipeline.rank_of(stage)) return;
-    const Action out = make_transfer(send, stage.value(), action.microbatch, other.value());
-    visit(at_slice(out, action.slice), at_slice(counterpart(out, RankId()), action.slice));
+    visit(Action{stage.value(), action.microbatch, other.value(), action.slice, send},
+          Action{other.value(), action.microbatch, stage.value(), action.slice, receive});
   };
   for (const StageId other : neighbours) {
     if ((forward ? pipeline.input_sum(other) : pipeline.gradient_sum(other)).valid()) continue;

@@ -23,18 +23,60 @@ class FactTimes {
 
   explicit FactTimes(const Pipeline& pipeline);
 
-  [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const;
+  [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const {
+    const auto subject = static_cast<std::size_t>(fact.subject);
+    switch (fact.kind) {
+      case FactKind::forward_done:
+      case FactKind::backward_done:
+      case FactKind::weight_done:
+      case FactKind::recomputed:
+      case FactKind::loaded:
+      case FactKind::offloaded:
+      case FactKind::reloaded:
+      case FactKind::activations_sent:
+        return cell(fact, subject);
+      case FactKind::received_forward:
+        return cell(fact, edges_(StageId(fact.peer), StageId(fact.subject)));
+      case FactKind::received_backward:
+        return cell(fact, edges_(StageId(fact.subject), StageId(fact.peer)));
+      case FactKind::activations_received:
+        return cell(fact, 2 * subject + (pipeline_.rank_of(StageId(fact.subject)) == rank ? 1 : 0));
+      case FactKind::reduced:
+      case FactKind::updated:
+      case FactKind::collected:
+        return rare_place_of(fact, rank);
+    }
+    return {};
+  }
+  /// Whether a fact of this kind was ever set.
+  [[nodiscard]] bool has_any(FactKind kind) const { return !times_[static_cast<std::size_t>(kind)].empty(); }
   [[nodiscard]] Nanoseconds at(Place place) const {
     const std::vector<Nanoseconds>& times = times_[place.kind];
     return times.empty() ? kNever : times[place.index];
   }
-  void set(Place place, Nanoseconds time);
+  void set(Place place, Nanoseconds time) {
+    std::vector<Nanoseconds>& times = times_[place.kind];
+    if (times.empty()) make_table(place.kind);
+    times[place.index] = time;
+  }
 
  private:
+  [[nodiscard]] static Place place(FactKind kind, std::size_t index) {
+    return {static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(index)};
+  }
+  [[nodiscard]] Place cell(const Fact& fact, std::size_t row) const {
+    return place(fact.kind, row * cells_ + static_cast<std::size_t>(fact.microbatch) * slices_ +
+                                static_cast<std::size_t>(fact.slice));
+  }
+  /// Facts of an update or a collective have no slice and perhaps no microbatch.
+  [[nodiscard]] Place rare_place_of(const Fact& fact, RankId rank) const;
+  void make_table(std::uint32_t kind);
   [[nodiscard]] std::size_t size_of(FactKind kind) const;
 
   const Pipeline& pipeline_;
   EdgeNumbers edges_;
+  std::size_t slices_;
+  std::size_t cells_;       ///< microbatches and slices of a stage
   std::size_t reductions_;  ///< numbers that a REDUCE_GRAD may have
   std::array<std::vector<Nanoseconds>, kFactKindCount> times_;
 };

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "action_costs.hpp"
+#include "execution/fact_rules.hpp"
 #include "fact_times.hpp"
 #include "lowering/insert/transfers.hpp"
-#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/io/text.hpp"
 
 namespace ppsim::lowering {
@@ -84,31 +84,36 @@ class Walker {
   }
 
  private:
+  /// Notes which facts there will be that something waits for only where they occur.
   void announce_facts() {
     std::size_t steps = 0;
     for (int r = 0; r < rows_.ranks(); ++r) {
-      steps += rows_[RankId(r)].size();
-      for (const Step& step : rows_[RankId(r)]) provide(step, RankId(r), FactTimes::kNotYet);
+      const RankId rank(r);
+      steps += rows_[rank].size();
+      for (const Step& step : rows_[rank]) {
+        for (const Action& action : step.actions()) {
+          for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {
+            if (!is_always_required(fact.kind)) facts_.set(facts_.place_of(fact, rank), FactTimes::kNotYet);
+          });
+        }
+      }
     }
     times_.walk.reserve(steps);
   }
 
   /// Writes the time of everything that the completion of a step makes true, on other ranks too.
   void provide(const Step& step, RankId rank, Nanoseconds end) {
-    const bool announcing = end == FactTimes::kNotYet;
     for (const Action& action : step.actions()) {
       provide(action, rank, end);
       for_each_transfer(pipeline_, action, [&](const Action& send, const Action& receive) {
-        const Nanoseconds arrival = announcing ? end : checked_add(end, costs_.of_transfer(send));
-        provide(receive, pipeline_.rank_of(receive.stage()), arrival);
+        provide(receive, pipeline_.rank_of(receive.stage()), checked_add(end, costs_.of_transfer(send)));
       });
     }
   }
 
   void provide(const Action& action, RankId rank, Nanoseconds end) {
-    provided_.clear();
-    provided_facts(pipeline_, action, rank, provided_);
-    for (const Fact& fact : provided_) facts_.set(facts_.place_of(fact, rank), end);
+    for_each_provided(pipeline_, action, rank,
+                      [&](const Fact& fact) { facts_.set(facts_.place_of(fact, rank), end); });
   }
 
   void load_head(RankId rank, std::size_t position) {
@@ -150,12 +155,11 @@ class Walker {
   template <class Visit>
   void for_each_need(const Step& step, RankId rank, Visit&& visit) {
     for (const Action& action : step.actions()) {
-      required_.clear();
-      required_facts(pipeline_, action, rank, required_);
-      for (const Requirement& need : required_) {
-        const FactTimes::Place place = facts_.place_of(need.fact, rank);
-        if (!need.optional || facts_.at(place) != FactTimes::kNever) visit(need.fact, place);
-      }
+      for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+        if (optional && !facts_.has_any(fact.kind)) return;
+        const FactTimes::Place place = facts_.place_of(fact, rank);
+        if (!optional || facts_.at(place) != FactTimes::kNever) visit(fact, place);
+      });
     }
   }
 
@@ -262,6 +266,10 @@ class Walker {
     if (!ready(rank, pending)) return false;
     const Step& step = step_of(rank, pending);
     Nanoseconds start = earliest_start(rank, pending);
+    if (info(step.actions().front().kind).resource == Resource::compute) {
+      retire(rank, pending, start, checked_add(start, duration(step, rank)));
+      return true;
+    }
     const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
     std::vector<Pending*> ends;
     for (const RankId partner : partners) {
@@ -292,7 +300,8 @@ class Walker {
   /// A transfer is looked up by its SEND.
   Nanoseconds duration(const Step& step, RankId rank) {
     const Action& action = step.actions().front();
-    return costs_.of_step(is_receive(action.kind) ? Step(counterpart(action, rank)) : step);
+    if (is_receive(action.kind)) return costs_.of_step(Step(counterpart(action, rank)));
+    return costs_.of_step(step);
   }
 
   void retire(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
@@ -386,8 +395,6 @@ class Walker {
   std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
   std::size_t open_ranks_ = 0;
   std::int64_t sweep_ = 0;
-  std::vector<Fact> provided_;
-  std::vector<Requirement> required_;
   EarliestTimes times_;
 };
 
