@@ -1,6 +1,7 @@
 #include "ppsim/core/execution/well_formed.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -29,6 +30,50 @@ std::optional<OpKind> return_of(OpKind kind) {
   return std::nullopt;
 }
 
+/// What has come to the cells of a rank and gone from them: a bit for each kind.
+class CellTraffic {
+ public:
+  explicit CellTraffic(const Pipeline& pipeline)
+      : pipeline_(pipeline), row_of_(static_cast<std::size_t>(pipeline.stages()), 0) {
+    std::size_t rows = 0;
+    for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
+      const std::span<const StageId> stages = pipeline.stages_of(rank);
+      for (std::size_t i = 0; i < stages.size(); ++i) row_of_[stages[i]] = i;
+      rows = std::max(rows, stages.size());
+    }
+    kinds_.resize(rows * static_cast<std::size_t>(pipeline.microbatches()) *
+                  static_cast<std::size_t>(pipeline.slices()));
+  }
+
+  /// Loads, and transfers between stages.
+  [[nodiscard]] static bool is_arrival_or_departure(OpKind kind) {
+    const bool of_activations = kind == OpKind::send_activation || kind == OpKind::recv_activation;
+    return kind == OpKind::load || (is_transfer(kind) && !of_activations);
+  }
+
+  /// For the next rank.
+  void clear() { std::fill(kinds_.begin(), kinds_.end(), 0U); }
+
+  /// False where the cell has had an action of this kind already, with the same neighbour or another.
+  /// Requires: is_arrival_or_departure, of a stage of the rank.
+  [[nodiscard]] bool add(const Action& action) {
+    static_assert(kOpKindCount <= 32);
+    const std::size_t cell = (row_of_[action.stage()] * static_cast<std::size_t>(pipeline_.microbatches()) +
+                              action.mb().index()) *
+                                 static_cast<std::size_t>(pipeline_.slices()) +
+                             action.slice;
+    const std::uint32_t kind = 1U << static_cast<unsigned>(action.kind);
+    const bool fresh = (kinds_[cell] & kind) == 0;
+    kinds_[cell] |= kind;
+    return fresh;
+  }
+
+ private:
+  const Pipeline& pipeline_;
+  IdVector<StageId, std::size_t> row_of_;  ///< among the stages of its rank
+  std::vector<std::uint32_t> kinds_;
+};
+
 class ProgramChecker {
  public:
   ProgramChecker(const Program& program, const ExecutionGraph& graph)
@@ -53,8 +98,9 @@ class ProgramChecker {
   void check_list_order() {
     for (std::size_t i = 0; i < program_.size(); ++i) {
       const InstructionId id(static_cast<std::int32_t>(i));
-      for (std::size_t k = 0; k < graph_.predecessors_of(id).size(); ++k) {
-        const InstructionId on = graph_.predecessors_of(id)[k];
+      const std::span<const InstructionId> predecessors = graph_.predecessors_of(id);
+      for (std::size_t k = 0; k < predecessors.size(); ++k) {
+        const InstructionId on = predecessors[k];
         if (on < id || graph_.reasons_of(id)[k] == WaitReason::launch) continue;
         report(id, text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
                            ", which stands later in the list"));
@@ -173,23 +219,49 @@ class ProgramChecker {
     }
   }
 
+  /// Calls visit(action, id) for the actions of a rank that belong there. One that does not is unsatisfiable.
+  template <class Visit>
+  void for_each_action(RankId rank, Visit&& visit) {
+    const bool all_belong = graph_.unsatisfiable.empty();
+    for (auto id = program_.first(rank); id < program_.last(rank); id = InstructionId(id.value() + 1)) {
+      for (const Action& action : program_.actions(id)) {
+        if (all_belong || belongs_on(pipeline_, action, rank)) visit(action, id);
+      }
+    }
+  }
+
+  /// Transfers are by far the most actions that may occur only once: they are sorted only where two of a kind
+  /// meet in a cell.
   void check_counts() {
     Completeness cells(pipeline_);
+    CellTraffic traffic(pipeline_);
     std::vector<Counted> once;
-    for (int r = 0; r < pipeline_.ranks(); ++r) {
+    for (RankId rank(0); rank.value() < pipeline_.ranks(); rank = next(rank)) {
       once.clear();
-      for (auto id = program_.first(RankId(r)); id < program_.last(RankId(r));
-           id = InstructionId(id.value() + 1)) {
-        for (const Action& action : program_.actions(id)) {
-          if (!belongs_on(pipeline_, action, RankId(r))) continue;
-          cells.count(action);
-          if (info(action.kind).occurrence == Occurrence::once) once.emplace_back(action, id);
+      traffic.clear();
+      bool twice = false;
+      for_each_action(rank, [&](const Action& action, InstructionId id) {
+        cells.count(action);
+        if (info(action.kind).occurrence != Occurrence::once) return;
+        if (CellTraffic::is_arrival_or_departure(action.kind)) {
+          twice = !traffic.add(action) || twice;
+        } else {
+          once.emplace_back(action, id);
         }
-      }
+      });
+      if (twice) sort_out(rank, once);
       check_unique(once);
     }
     cells.check([&](RankId rank, const std::string& text) {
       found_.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});
+    });
+  }
+
+  /// All actions of a rank that may occur only once.
+  void sort_out(RankId rank, std::vector<Counted>& once) {
+    once.clear();
+    for_each_action(rank, [&](const Action& action, InstructionId id) {
+      if (info(action.kind).occurrence == Occurrence::once) once.emplace_back(action, id);
     });
   }
 

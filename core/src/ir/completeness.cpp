@@ -32,15 +32,14 @@ std::size_t Completeness::cell_of(const Action& action) const {
 }
 
 void Completeness::count(const Action& action) {
-  std::uint8_t Cell::*counter = nullptr;
-  if (action.kind == OpKind::forward) counter = &Cell::forward;
-  if (action.kind == OpKind::backward) counter = &Cell::backward;
-  if (action.kind == OpKind::backward_input) counter = &Cell::input;
-  if (action.kind == OpKind::backward_weight) counter = &Cell::weight;
-  if (action.kind == OpKind::recompute) counter = &Cell::recompute;
-  if (counter == nullptr) return;
-  increment(cells_[cell_of(action)].*counter);
+  if (!is_pass(action.kind) && action.kind != OpKind::recompute) return;
+  Cell& cell = cells_[cell_of(action)];
   runs_backward_ = runs_backward_ || action.kind != OpKind::forward;
+  if (action.kind == OpKind::forward) return increment(cell.forward);
+  if (action.kind == OpKind::backward) return increment(cell.backward);
+  if (action.kind == OpKind::backward_input) return increment(cell.input);
+  if (action.kind == OpKind::backward_weight) return increment(cell.weight);
+  increment(cell.recompute);
 }
 
 void Completeness::check_cell(const Cell& cell, const Action& at,
