@@ -4,6 +4,18 @@
 
 namespace ppsim {
 
+namespace {
+
+/// How many characters there are before the first one that may end a cell.
+std::size_t plain_length(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size() && text[length] != ',' && text[length] != '\n' && text[length] != '\r')
+    ++length;
+  return length;
+}
+
+}  // namespace
+
 CsvReader::CsvReader(std::string_view text, const std::string& file) : text_(text), file_(file) {
   take("\xef\xbb\xbf");  // a byte order mark
 }
@@ -25,7 +37,7 @@ Expected<std::optional<std::string_view>> CsvReader::next_cell() {
     PPSIM_ASSIGN_OR_RETURN(const auto quoted, read_quoted());
     cell = quoted;
   } else {
-    while (!at_cell_end()) text_.remove_prefix(1);
+    while (!at_cell_end()) text_.remove_prefix(1 + plain_length(text_.substr(1)));
     cell.remove_suffix(text_.size());
   }
   in_row_ = take(",");

@@ -29,6 +29,34 @@ Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet&
   return {};
 }
 
+/// Takes a number of at most nine digits from the start of `text`; -1 where there is none, or one that
+/// `take_number` must judge.
+std::int32_t take_short_number(std::string_view& text) {
+  constexpr std::size_t kDigits = 9;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::int32_t value = 0;
+  std::size_t length = 0;
+  for (; length < text.size() && length <= kDigits && is_digit(text[length]); ++length)
+    value = length < kDigits ? 10 * value + (text[length] - '0') : value;
+  if (length == 0 || length > kDigits || (length > 1 && text[0] == '0')) return -1;
+  text.remove_prefix(length);
+  return value;
+}
+
+/// A pass as nearly all cells are, such as `2F0`; nothing where it is another action, or none.
+std::optional<TorchAction> scan_pass(std::string_view text,
+                                     const std::array<std::optional<OpKind>, 26>& letters) {
+  TorchAction action;
+  action.subject = take_short_number(text);
+  if (action.subject < 0 || text.empty() || text[0] < 'A' || text[0] > 'Z') return std::nullopt;
+  const std::optional<OpKind> kind = letters[static_cast<std::size_t>(text[0] - 'A')];
+  text.remove_prefix(1);
+  action.number = take_short_number(text);
+  if (!kind || action.number < 0 || !text.empty()) return std::nullopt;
+  action.kind = *kind;
+  return action;
+}
+
 /// The text of the action that a cell waits for: without its `WAIT_`; nothing where the cell is no wait.
 std::optional<std::string> waited_for(std::string_view text) {
   constexpr std::string_view kWait = "WAIT_";
@@ -59,6 +87,12 @@ Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
     if (auto scanned = scan_into(cell, part, alphabet); !scanned) return scanned;
   }
   return {};
+}
+
+/// A pass with all its numbers in range, of a pipeline without slices.
+bool is_plain_pass(const Pipeline& pipeline, const TorchAction& action) {
+  return is_pass(action.kind) && action.subject < pipeline.stages() && action.number >= 0 &&
+         action.number < pipeline.microbatches() && pipeline.slices() == 1;
 }
 
 /// Which stages and microbatches the cells name, and where.
@@ -149,10 +183,19 @@ std::string_view stripped(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
+TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
+    : file_(std::move(file)), alphabet_(alphabet) {
+  for (std::size_t i = 0; i < letters_.size(); ++i) {
+    const char letter = static_cast<char>('A' + i);
+    const std::optional<OpKind> kind = alphabet.kind_of({&letter, 1});
+    if (kind && is_pass(*kind)) letters_[i] = kind;
+  }
+}
+
 Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& file,
                                       const Alphabet& alphabet) {
   CsvReader reader(text, file);
-  TorchCells cells(file);
+  TorchCells cells(file, alphabet);
   // An empty line between others is an idle rank; those at the end are what an editor leaves.
   for (std::size_t lines = 1; reader.next_row(); ++lines) {
     for (;;) {
@@ -165,20 +208,23 @@ Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& 
                             .value());
       }
       cells.rows_.resize(lines);
-      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), !reader.is_quoted(), reader, alphabet));
+      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), !reader.is_quoted(), reader));
     }
   }
   return cells;
 }
 
-Expected<void> TorchCells::add(std::string_view text, bool is_own, const CsvReader& reader,
-                               const Alphabet& alphabet) {
+Expected<void> TorchCells::add(std::string_view text, bool is_own, const CsvReader& reader) {
   if (text.empty()) return add_empty(reader);
   TorchCell& cell = rows_.back().emplace_back();
   cell.text = is_own ? text : quoted_.emplace_back(text);
   cell.row = reader.line();
   cell.column = reader.column();
-  if (auto scanned = scan_cell(cell, alphabet); !scanned) return at(cell, std::move(scanned).error());
+  if (const auto pass = scan_pass(text, letters_)) {
+    cell.scanned[cell.count++] = *pass;
+    return {};
+  }
+  if (auto scanned = scan_cell(cell, alphabet_); !scanned) return at(cell, std::move(scanned).error());
   return {};
 }
 
@@ -217,6 +263,10 @@ Expected<Pipeline> TorchCells::infer_pipeline() const {
 Expected<CellActions> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) const {
   CellActions actions;
   for (const TorchAction& scanned : cell.actions()) {
+    if (is_plain_pass(pipeline, scanned)) {
+      actions.items[actions.count++] = make_action(scanned.kind, scanned.subject, scanned.number);
+      continue;
+    }
     Expected<Action> action = resolve_action(pipeline, scanned.scanned(), cell.text);
     if (!action) return at(cell, std::move(action).error());
     actions.items[actions.count++] = *action;

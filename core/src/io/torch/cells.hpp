@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,12 +67,14 @@ class TorchCells {
   [[nodiscard]] tl::unexpected<Error> at(const TorchCell& cell, Error error) const;
 
  private:
-  explicit TorchCells(std::string file) : file_(std::move(file)) {}
+  TorchCells(std::string file, const Alphabet& alphabet);
   /// `is_own`: the text is of the file, not of the reader.
-  Expected<void> add(std::string_view text, bool is_own, const CsvReader& reader, const Alphabet& alphabet);
+  Expected<void> add(std::string_view text, bool is_own, const CsvReader& reader);
   Expected<void> add_empty(const CsvReader& reader);
 
   std::string file_;
+  Alphabet alphabet_;
+  std::array<std::optional<OpKind>, 26> letters_;  ///< passes that the alphabet writes as one letter
   int empty_ = 0;  ///< cells
   std::vector<std::vector<TorchCell>> rows_;
   std::deque<std::string> quoted_;  ///< texts of quoted cells, which are not in the file as they read
