@@ -27,31 +27,16 @@ class Lives {
         slices_(static_cast<std::size_t>(pipeline.slices())),
         first_cell_(static_cast<std::size_t>(pipeline.stages()), kNoCell) {}
 
-  void collect(const Program& program, const TimedTrace& trace, RankId rank) {
+  /// The most that live at once. Within one round, ends come before starts.
+  int peak(const Program& program, const TimedTrace& trace, RankId rank) {
     std::fill(first_cell_.begin(), first_cell_.end(), kNoCell);
     lives_.clear();
-    const bool training = trains(program, rank);
-    for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
-      const Span& span = trace.spans[id];
-      for (const Action& action : program.actions(id)) {
-        const bool forward = action.kind == OpKind::forward;
-        if (forward) at(action).from = std::min(at(action).from, span.start);
-        if (training ? gives_weight_gradient(action.kind) : forward)
-          at(action).to = std::max(at(action).to, span.end);
-      }
-    }
-  }
-
-  /// The most that live at once. Within one round, ends come before starts.
-  int peak() {
+    collect(program, trace, rank);
     starts_.clear();
     ends_.clear();
-    for (const Life& life : lives_) {
-      if (life.from != kNever) starts_.push_back(life.from);
-      if (life.to != kNotYet) ends_.push_back(life.to);
-    }
-    std::sort(starts_.begin(), starts_.end());
-    std::sort(ends_.begin(), ends_.end());
+    list_in_issue_order(program, trace, rank);
+    sort(starts_);
+    sort(ends_);
     int live = 0;
     int most = 0;
     std::size_t ended = 0;
@@ -64,6 +49,47 @@ class Lives {
 
  private:
   static constexpr std::size_t kNoCell = std::numeric_limits<std::size_t>::max();
+
+  /// Calls visit(action, span, whether it may end a life) for what begins lives or ends them.
+  template <class Visit>
+  void for_each_pass(const Program& program, const TimedTrace& trace, RankId rank, Visit&& visit) const {
+    const bool training = trains(program, rank);
+    for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+      for (const Action& action : program.actions(id)) {
+        const bool forward = action.kind == OpKind::forward;
+        const bool ends = training ? gives_weight_gradient(action.kind) : forward;
+        if (forward || ends) visit(action, trace.spans[id], ends);
+      }
+    }
+  }
+
+  void collect(const Program& program, const TimedTrace& trace, RankId rank) {
+    for_each_pass(program, trace, rank, [&](const Action& action, const Span& span, bool ends) {
+      Life& life = at(action);
+      if (action.kind == OpKind::forward) life.from = std::min(life.from, span.start);
+      if (ends) life.to = std::max(life.to, span.end);
+    });
+  }
+
+  /// Lists each start and end once. The passes of a rank run in issue order, so that both are sorted but where
+  /// an action occurs twice.
+  void list_in_issue_order(const Program& program, const TimedTrace& trace, RankId rank) {
+    for_each_pass(program, trace, rank, [&](const Action& action, const Span& span, bool ends) {
+      Life& life = at(action);
+      if (action.kind == OpKind::forward && life.from == span.start) {
+        starts_.push_back(life.from);
+        life.from = kNever;
+      }
+      if (ends && life.to == span.end) {
+        ends_.push_back(life.to);
+        life.to = kNotYet;
+      }
+    });
+  }
+
+  static void sort(std::vector<Instant>& times) {
+    if (!std::is_sorted(times.begin(), times.end())) std::sort(times.begin(), times.end());
+  }
 
   Life& at(const Action& action) {
     std::size_t& first = first_cell_[action.stage().index()];
@@ -88,10 +114,8 @@ IdVector<RankId, int> peak_live_activations(const Program& program, const TimedT
   const auto parts = by_rank_ranges(program, [&](const RankRange& ranks) {
     std::vector<int> part;
     Lives lives(program.pipeline());
-    for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
-      lives.collect(program, trace, rank);
-      part.push_back(lives.peak());
-    }
+    for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank))
+      part.push_back(lives.peak(program, trace, rank));
     return part;
   });
   IdVector<RankId, int> peaks;
