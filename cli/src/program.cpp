@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <new>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "command.hpp"
@@ -31,6 +35,60 @@ int flushed(int exit, const ppsim::cli::Output& output) {
   return ppsim::cli::report(error, {.json = false, .no_color = output.no_color});
 }
 
+struct CommandEntry {
+  std::string_view name;
+  void (*add)(ppsim::cli::Command&);
+};
+
+/// In the order of --help, but for help, completion and man, which speak of all others.
+constexpr CommandEntry kCommands[] = {
+    {"list", ppsim::cli::add_list},
+    {"generate", ppsim::cli::add_generate},
+    {"convert", ppsim::cli::add_convert},
+    {"export", ppsim::cli::add_export},
+    {"lower", ppsim::cli::add_lower},
+    {"show", ppsim::cli::add_show},
+    {"simulate", ppsim::cli::add_simulate},
+    {"compare", ppsim::cli::add_compare},
+    {"sensitivity", ppsim::cli::add_sensitivity},
+    {"jitter", ppsim::cli::add_jitter},
+    {"contention", ppsim::cli::add_contention},
+    {"replay", ppsim::cli::add_replay},
+    {"calibrate", ppsim::cli::add_calibrate},
+    {"chakra", ppsim::cli::add_chakra},
+    {"verify", ppsim::cli::add_verify},
+    {"check-certificate", ppsim::cli::add_check_certificate},
+    {"synthesize", ppsim::cli::add_synthesize},
+    {"run", ppsim::cli::add_run},
+    {"profile", ppsim::cli::add_profile},
+    {"predict", ppsim::cli::add_predict},
+    {"validate", ppsim::cli::add_validate},
+    {"plan", ppsim::cli::add_plan},
+    {"study", ppsim::cli::add_study},
+    {"doctor", ppsim::cli::add_doctor},
+    {"schema", ppsim::cli::add_schema},
+};
+
+/// Whether the line begins with the name of a command, and names no file with options of all.
+bool names_command_first(std::span<char*> words) {
+  const auto is_config = [](std::string_view word) { return word.starts_with("--config"); };
+  if (words.empty() || std::ranges::any_of(words, is_config)) return false;
+  return std::ranges::find(kCommands, std::string_view(words[0]), &CommandEntry::name) != std::end(kCommands);
+}
+
+/// The options of all commands take longer to add than a small schedule to simulate: a line that begins with the
+/// name of a command gets those that it names.
+void add_commands(ppsim::cli::Command& program, std::span<char*> words) {
+  const bool some = names_command_first(words);
+  const auto is_named = [&](std::string_view name) {
+    return std::ranges::find(words, name, [](const char* word) { return std::string_view(word); }) != words.end();
+  };
+  for (const CommandEntry& command : kCommands) {
+    if (!some || is_named(command.name)) command.add(program);
+  }
+  if (!some) ppsim::cli::add_help(program);
+}
+
 int run(int argc, char** argv) {
   using namespace ppsim::cli;
   CommandLine program(
@@ -40,15 +98,7 @@ int run(int argc, char** argv) {
   Output output{.arguments = {argv + 1, argv + argc}};
   program.add_flag("--json", output.json, "print one JSON object, units in the keys");
   program.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
-  for (const auto add : {add_list,        add_generate, add_convert,    add_export,
-                         add_lower,       add_show,     add_simulate,   add_compare,
-                         add_sensitivity, add_jitter,   add_contention, add_replay,
-                         add_calibrate,   add_chakra,   add_verify,     add_check_certificate,
-                         add_synthesize,  add_run,      add_profile,    add_predict,
-                         add_validate,    add_plan,     add_study,      add_doctor,
-                         add_schema,      add_help}) {
-    add(program);
-  }
+  add_commands(program, {argv + 1, argv + argc});
   std::vector<std::string> plugins;
   program
       .add_option("--plugin", plugins,

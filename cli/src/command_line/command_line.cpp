@@ -267,7 +267,7 @@ ParsedLine parsed(CommandLine& program, char* name, Words words) {
 }  // namespace
 
 Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** argv) {
-  PPSIM_ASSIGN_OR_RETURN(const auto expanded, with_job_words(program.text(), Words(argv + 1, argv + argc)));
+  PPSIM_ASSIGN_OR_RETURN(const auto expanded, with_job_words(program, Words(argv + 1, argv + argc)));
   const Words& words = expanded;
   ParsedLine line = parsed(program, argv[0], words);
   if (line.error) return tl::unexpected(error_of(line, words));

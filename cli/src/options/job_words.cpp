@@ -61,8 +61,8 @@ std::string taken_job(Words& words) {
 
 }  // namespace
 
-Expected<Words> with_job_words(const CommandText& program, Words words) {
-  if (!has_job_option(program, words)) return words;
+Expected<Words> with_job_words(const Command& program, Words words) {
+  if (!says(words, std::string(kOption)) || !has_job_option(program.text(), words)) return words;
   const std::string name = taken_job(words);
   if (name.empty()) return words;
   PPSIM_ASSIGN_OR_RETURN(const auto job, job_from_name(name));

@@ -12,7 +12,7 @@ namespace ppsim::cli {
 /// job is spread, each where the line does not say it itself. A line without --job, and one of a subcommand
 /// that has none, is as it was.
 /// Errors: bad_argument naming the jobs there are.
-[[nodiscard]] Expected<std::vector<std::string>> with_job_words(const CommandText& program,
+[[nodiscard]] Expected<std::vector<std::string>> with_job_words(const Command& program,
                                                                 std::vector<std::string> words);
 
 }  // namespace ppsim::cli
