@@ -76,12 +76,13 @@ bool names_command_first(std::span<char*> words) {
   return std::ranges::find(kCommands, std::string_view(words[0]), &CommandEntry::name) != std::end(kCommands);
 }
 
-/// The options of all commands take longer to add than a small schedule to simulate: a line that begins with the
-/// name of a command gets those that it names.
+/// The options of all commands take longer to add than a small schedule to simulate: a line that begins with
+/// the name of a command gets those that it names.
 void add_commands(ppsim::cli::Command& program, std::span<char*> words) {
   const bool some = names_command_first(words);
   const auto is_named = [&](std::string_view name) {
-    return std::ranges::find(words, name, [](const char* word) { return std::string_view(word); }) != words.end();
+    return std::ranges::find(words, name, [](const char* word) { return std::string_view(word); }) !=
+           words.end();
   };
   for (const CommandEntry& command : kCommands) {
     if (!some || is_named(command.name)) command.add(program);

@@ -83,7 +83,7 @@ class RankWalk {
   }
 
   void data_waits(InstructionId id, const Action& action) {
-    for_each_required(pipeline_, action, rank_, [&](const Fact& fact, bool optional) {
+    for_each_required(pipeline_, action, rank_, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
       const InstructionId provider = facts_.provider(rank_, fact);
       if (provider.valid()) {
         wait(id, provider, WaitReason::data);
@@ -171,7 +171,7 @@ class RankWalk {
   }
 
   template <class... Parts>
-  void impossible(const Action& action, const Parts&... parts) {
+  [[gnu::noinline]] void impossible(const Action& action, const Parts&... parts) {
     std::ostringstream text;
     text << action;
     (text << ... << parts);
@@ -208,6 +208,12 @@ class RankWalk {
   }
 
   void emit() {
+    if (waits_.size() > 1) return emit_sorted();
+    for (const Wait& wait : waits_) add_predecessor(wait);
+    graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
+  }
+
+  void emit_sorted() {
     sort_waits();
     bool seen[2] = {false, false};
     InstructionId previous;
@@ -218,10 +224,14 @@ class RankWalk {
         if (seen[lane]) continue;
         seen[lane] = true;
       }
-      graph_.predecessors.push_back(wait.on);
-      graph_.reasons.push_back(wait.reason);
+      add_predecessor(wait);
     }
     graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
+  }
+
+  void add_predecessor(const Wait& wait) {
+    graph_.predecessors.push_back(wait.on);
+    graph_.reasons.push_back(wait.reason);
   }
 
   const Program& program_;

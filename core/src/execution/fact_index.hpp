@@ -24,11 +24,12 @@ class FactIndex {
 
   /// Requires: belongs_on(pipeline, action, rank); called in issue order per rank.
   void add(RankId rank, const Action& action, InstructionId provider) {
-    for_each_provided(pipeline_, action, rank, [&](const Fact& fact) { add(rank, fact, provider); });
+    for_each_provided(pipeline_, action, rank,
+                      [&](const Fact& fact) PPSIM_IN_PLACE { add(rank, fact, provider); });
   }
 
   /// Invalid when no action of the rank provides the fact.
-  [[nodiscard]] InstructionId provider(RankId rank, const Fact& fact) const {
+  [[nodiscard]] PPSIM_IN_PLACE InstructionId provider(RankId rank, const Fact& fact) const {
     if (!is_dense(rank, fact)) return sparse_provider(rank, fact);
     const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
     return table.empty() ? InstructionId() : table[cell(fact)];
@@ -36,8 +37,8 @@ class FactIndex {
 
  private:
   /// Facts about one stage live on the stage's rank alone, so a dense table per kind is enough. Callers know
-  /// the kind when they are compiled, so that what is left of the switch is nothing.
-  [[nodiscard]] bool is_dense(RankId rank, const Fact& fact) const {
+  /// the kind when they are compiled, so that nothing is left of the switch where this is inlined.
+  [[nodiscard]] PPSIM_IN_PLACE bool is_dense(RankId rank, const Fact& fact) const {
     switch (fact.kind) {
       case FactKind::forward_done:
       case FactKind::backward_done:
@@ -66,7 +67,7 @@ class FactIndex {
                slices_ +
            static_cast<std::size_t>(fact.slice);
   }
-  void add(RankId rank, const Fact& fact, InstructionId provider) {
+  PPSIM_IN_PLACE void add(RankId rank, const Fact& fact, InstructionId provider) {
     if (!is_dense(rank, fact)) {
       sparse_.try_emplace({rank, fact}, provider);
       return;

@@ -5,6 +5,10 @@
 
 #include "ppsim/core/execution/facts.hpp"
 
+/// What a visitor does with a fact is a switch over its kind, which the rules below name: compiled in their
+/// place, nothing is left of the switch. g++ does not see that by itself where there are many places.
+#define PPSIM_IN_PLACE __attribute__((always_inline))
+
 namespace ppsim {
 
 [[nodiscard]] inline Fact cell_fact(FactKind kind, const Action& a) {
@@ -55,24 +59,24 @@ class PassRequirements {
   }
 
  private:
-  void need(const Fact& fact) { visit_(fact, false); }
-  void where_present(FactKind kind) { visit_(cell_fact(kind, action_), true); }
+  PPSIM_IN_PLACE void need(const Fact& fact) { visit_(fact, false); }
+  PPSIM_IN_PLACE void where_present(FactKind kind) { visit_(cell_fact(kind, action_), true); }
 
   /// The collectives that stand before a pass of the action's stage.
-  void collectives(OpKind pass) {
+  PPSIM_IN_PLACE void collectives(OpKind pass) {
     for (const CollectiveId id : pipeline_.collectives_before(action_.stage(), pass))
       need({FactKind::collected, id.value(), action_.microbatch, 0, -1});
   }
 
   /// An output of another rank that several stages of a rank read comes once, to the first of them.
-  void output_of(StageId producer) {
+  PPSIM_IN_PLACE void output_of(StageId producer) {
     if (pipeline_.rank_of(producer) == rank_)
       return need({FactKind::forward_done, producer.value(), action_.microbatch, action_.slice, -1});
     const StageId receiver = pipeline_.receiver(producer, action_.stage(), action_.mb());
     need({FactKind::received_forward, receiver.value(), action_.microbatch, action_.slice, producer.value()});
   }
 
-  void delivered(FactKind local, FactKind received, StageId from) {
+  PPSIM_IN_PLACE void delivered(FactKind local, FactKind received, StageId from) {
     if (pipeline_.rank_of(from) == rank_) {
       need({local, from.value(), action_.microbatch, action_.slice, -1});
     } else {
@@ -89,7 +93,8 @@ class PassRequirements {
 /// What the kinds require that occur a few times in a row, or in few rows.
 void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out);
 
-/// Calls visit(fact, optional) for every requirement of `required_facts`, in its order, without a list of them.
+/// Calls visit(fact, optional) for every requirement of `required_facts`, in its order, without a list of
+/// them.
 template <class Visit>
 void for_each_required(const Pipeline& pipeline, const Action& a, RankId rank, Visit&& visit) {
   switch (a.kind) {
@@ -128,7 +133,7 @@ void for_each_required(const Pipeline& pipeline, const Action& a, RankId rank, V
 /// Calls visit(fact) for every fact of `provided_facts`, in its order, without a list of them.
 template <class Visit>
 void for_each_provided(const Pipeline& pipeline, const Action& a, RankId rank, Visit&& visit) {
-  const auto cell = [&](FactKind kind) { visit(cell_fact(kind, a)); };
+  const auto cell = [&](FactKind kind) PPSIM_IN_PLACE { visit(cell_fact(kind, a)); };
   switch (a.kind) {
     case OpKind::forward:
       return cell(FactKind::forward_done);

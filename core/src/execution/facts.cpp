@@ -183,11 +183,13 @@ void provided_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
 }
 
 void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out) {
-  for_each_required(pipeline, a, rank,
-                    [&](const Fact& fact, bool optional) { out.push_back({fact, optional}); });
+  for_each_required(pipeline, a, rank, [&](const Fact& fact, bool optional) {
+    out.push_back({fact, optional});
+  });
 }
 
-void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out) {
+void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank,
+                       std::vector<Requirement>& out) {
   Requirements requirements(pipeline, a, rank, out);
   switch (a.kind) {
     case OpKind::reload:

@@ -58,10 +58,10 @@ class CellTraffic {
   /// Requires: is_arrival_or_departure, of a stage of the rank.
   [[nodiscard]] bool add(const Action& action) {
     static_assert(kOpKindCount <= 32);
-    const std::size_t cell = (row_of_[action.stage()] * static_cast<std::size_t>(pipeline_.microbatches()) +
-                              action.mb().index()) *
-                                 static_cast<std::size_t>(pipeline_.slices()) +
-                             action.slice;
+    const std::size_t cell =
+        (row_of_[action.stage()] * static_cast<std::size_t>(pipeline_.microbatches()) + action.mb().index()) *
+            static_cast<std::size_t>(pipeline_.slices()) +
+        action.slice;
     const std::uint32_t kind = 1U << static_cast<unsigned>(action.kind);
     const bool fresh = (kinds_[cell] & kind) == 0;
     kinds_[cell] |= kind;

@@ -171,15 +171,14 @@ bool are_members(const Communicator& communicator, RankId a, RankId b) {
   return members.size() == 2 && members[0] == std::min(a, b) && members[1] == std::max(a, b);
 }
 
-/// Whether a pass, or a transfer between two stages by a communicator of their ranks, breaks no rule of its own:
-/// nearly all actions. False for others, of which the rules are asked one by one.
+/// Whether a pass, or a transfer between two stages by a communicator of their ranks, breaks no rule of its
+/// own: nearly all actions. False for others, of which the rules are asked one by one.
 bool is_plainly_good(const InstructionContext& context, RankId rank, const Action& action,
                      CommunicatorId communicator) {
   const Pipeline& pipeline = context.pipeline;
   const auto below = [](std::int32_t value, int limit) { return value >= 0 && value < limit; };
   const bool in_range = below(action.subject, pipeline.stages()) &&
-                        below(action.microbatch, pipeline.microbatches()) &&
-                        action.slice < pipeline.slices();
+                        below(action.microbatch, pipeline.microbatches()) && action.slice < pipeline.slices();
   if (!in_range) return false;
   if (is_pass(action.kind)) return action.peer == -1 && !communicator.valid();
   return is_transfer_between_stages(action.kind) && below(action.peer, pipeline.stages()) &&

@@ -27,7 +27,11 @@ class CostsWithout {
   void add(std::span<const Action> actions, InstructionForm form) {
     if (form == InstructionForm::overlap) return add(cost_class_of(actions, form));
     for (const Action& action : actions) {
-      if (!is_receive(action.kind)) add(cost_class_of(action));
+      if (is_receive(action.kind)) continue;
+      const std::optional<CostClass>& last = last_[static_cast<std::size_t>(action.kind)];
+      const bool known =
+          last && last->subject == action.subject && last->peer == action.peer && last->slice == action.slice;
+      if (!known) add(cost_class_of(action));
     }
   }
 
@@ -35,7 +39,6 @@ class CostsWithout {
 
  private:
   void add(const CostClass& key) {
-    // Actions of a kind that follow each other are mostly of one class.
     std::optional<CostClass>& last = last_[static_cast<std::size_t>(key.kind)];
     if (last == key) return;
     last = key;
@@ -44,7 +47,8 @@ class CostsWithout {
 
   const std::map<CostClass, Nanoseconds>& entries_;
   std::map<OpKind, CostClass> first_;
-  std::array<std::optional<CostClass>, kOpKindCount> last_ = {};  ///< looked up, by kind
+  /// Looked up last, by kind: actions of a kind that follow each other are mostly of one class.
+  std::array<std::optional<CostClass>, kOpKindCount> last_ = {};
 };
 
 using SizeKind = std::pair<TensorKind, OpKind>;

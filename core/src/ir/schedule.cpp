@@ -38,7 +38,7 @@ class RowChecker {
 
  private:
   template <class... Parts>
-  void broken(RankId rank, const Parts&... parts) {
+  [[gnu::noinline]] void broken(RankId rank, const Parts&... parts) {
     rules_.broken("rank ", rank, ": ", parts...);
   }
 
@@ -104,7 +104,7 @@ class RowChecker {
   }
 
   void check_requirements(RankId rank, const Action& action, InstructionId at) {
-    for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+    for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
       if (comes_from_elsewhere(fact.kind)) return;
       const InstructionId provider = facts_.provider(rank, fact);
       if (provider.valid() && provider >= at) {

@@ -71,8 +71,8 @@ class Lives {
     });
   }
 
-  /// Lists each start and end once. The passes of a rank run in issue order, so that both are sorted but where
-  /// an action occurs twice.
+  /// Lists each start and end once. The passes of a rank run in issue order, so that both are sorted but
+  /// where an action occurs twice.
   void list_in_issue_order(const Program& program, const TimedTrace& trace, RankId rank) {
     for_each_pass(program, trace, rank, [&](const Action& action, const Span& span, bool ends) {
       Life& life = at(action);

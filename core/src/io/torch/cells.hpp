@@ -75,7 +75,7 @@ class TorchCells {
   std::string file_;
   Alphabet alphabet_;
   std::array<std::optional<OpKind>, 26> letters_;  ///< passes that the alphabet writes as one letter
-  int empty_ = 0;  ///< cells
+  int empty_ = 0;                                  ///< cells
   std::vector<std::vector<TorchCell>> rows_;
   std::deque<std::string> quoted_;  ///< texts of quoted cells, which are not in the file as they read
 };

@@ -113,7 +113,7 @@ class Walker {
 
   void provide(const Action& action, RankId rank, Nanoseconds end) {
     for_each_provided(pipeline_, action, rank,
-                      [&](const Fact& fact) { facts_.set(facts_.place_of(fact, rank), end); });
+                      [&](const Fact& fact) PPSIM_IN_PLACE { facts_.set(facts_.place_of(fact, rank), end); });
   }
 
   void load_head(RankId rank, std::size_t position) {
@@ -155,7 +155,7 @@ class Walker {
   template <class Visit>
   void for_each_need(const Step& step, RankId rank, Visit&& visit) {
     for (const Action& action : step.actions()) {
-      for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+      for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
         if (optional && !facts_.has_any(fact.kind)) return;
         const FactTimes::Place place = facts_.place_of(fact, rank);
         if (!optional || facts_.at(place) != FactTimes::kNever) visit(fact, place);
