@@ -344,6 +344,19 @@ TEST(ToCsv, RefusesInstructionsThatPyTorchDoesNotHave) {
       "PyTorch's CSV cannot hold a pipeline that does not follow from its cells: the file names no stage 0");
 }
 
+TEST(ScheduleFromCsv, TakesNoNumberThatIsNone) {
+  for (const std::string cell : {"00F0", "0F00", "01F0", "0F01", "F0", "0", "-1F0", "0F-1", "0F0F0", "0F0 1",
+                                 "0f0", "2147483648F0", "0F2147483648", "99999999999F0"}) {
+    EXPECT_TRUE(read_error(schedule("0F0," + cell + "\n")).starts_with("a/f.csv:1:2: not an action")) << cell;
+  }
+  // Of nine and ten digits.
+  for (const std::string stage : {"999999999", "1000000000", "2147483647"}) {
+    EXPECT_TRUE(
+        read_error(schedule("0F0," + stage + "F0\n")).starts_with("a/f.csv: the file names no stage 1"))
+        << read_error(schedule("0F0," + stage + "F0\n"));
+  }
+}
+
 TEST(CsvHasCommunication, LooksForTransfersAndCollectives) {
   EXPECT_FALSE(csv_has_communication("0F0,,(0F1;0B0)OVERLAP_F_B\n"));
   EXPECT_FALSE(csv_has_communication(""));
