@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/programs.hpp"
 
 namespace ppsim {
@@ -35,6 +37,22 @@ TEST(WellFormed, NamesWhatIsDoubled) {
   draft.rows[RankId(0)].push_back(one(make_action(backward, 0, 0)));
   const auto found = violations(test::program(test::chain(2, 2, 1), draft));
   EXPECT_EQ(found, (std::vector<std::string>{"rank 0: 0B0 is there 2 times, expected once"}));
+}
+
+/// The instruction of a row that is this action.
+InstructionDraft the(const std::vector<InstructionDraft>& row, const Action& action) {
+  return *std::ranges::find(row, std::vector{action}, &InstructionDraft::actions);
+}
+
+TEST(WellFormed, NamesTransfersThatAreDoubled) {
+  ProgramDraft draft = to_draft(test::two_rank_step());
+  std::vector<InstructionDraft>& sender = draft.rows[RankId(0)];
+  std::vector<InstructionDraft>& receiver = draft.rows[RankId(1)];
+  sender.push_back(the(sender, make_transfer(send_forward, 0, 0, 1)));
+  receiver.push_back(the(receiver, make_transfer(recv_forward, 1, 0, 0)));
+  const auto found = violations(test::program(test::chain(2, 2, 1), draft));
+  EXPECT_EQ(found, (std::vector<std::string>{"rank 0: 0SEND_F0>1 is there twice",
+                                             "rank 1: 1RECV_F0<0 is there twice"}));
 }
 
 TEST(WellFormed, NamesWhatStandsLaterThanItIsNeeded) {
