@@ -8,25 +8,53 @@
 #include "ppsim/planner/run_comparison.hpp"
 
 namespace ppsim::planner {
-double Prediction::step_error() const {
-  if (measured_step_ns == 0) return 0;
-  return static_cast<double>(simulated_step_ns - measured_step_ns) / static_cast<double>(measured_step_ns);
+namespace {
+
+double share_off(Nanoseconds simulated, Nanoseconds measured) {
+  if (measured == 0) return 0;
+  return static_cast<double>(simulated - measured) / static_cast<double>(measured);
+}
+
+/// Puts what the slowdowns make of the step where it was simulated without them.
+Expected<void> slow_down(const Program& program, const TransportCapabilities& capabilities,
+                         const SlowdownFit& slowdowns, Prediction& prediction) {
+  const AnalyzedProgram analyzed(program, guaranteed(capabilities));
+  const CostTable no_costs;
+  PPSIM_ASSIGN_OR_RETURN(const auto run,
+                         simulate_on_devices(analyzed, {slowdowns.alone, no_costs}, slowdowns.devices));
+  if (!run) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
+  prediction.undisturbed = {prediction.simulated_step_ns, prediction.simulated_bubble};
+  const SizeTable no_sizes;
+  prediction.simulated_step_ns = step_times(program, *run).makespan;
+  prediction.simulated_bubble = idle_split({analyzed, *run, slowdowns.alone, no_sizes}).bubble();
+  return {};
+}
+
+}  // namespace
+
+double Prediction::step_error() const { return share_off(simulated_step_ns, measured_step_ns); }
+
+double Prediction::undisturbed_step_error() const {
+  return share_off(undisturbed ? undisturbed->step_ns : simulated_step_ns, measured_step_ns);
 }
 
 Expected<Prediction> predict(const Program& program, const StageModel& model, const RunOptions& run,
-                             const CostTable& costs) {
-  PPSIM_RETURN_IF_ERROR(check_costs(costs, program));
-  const auto ran = verify_then_run(program, model, {.run = run, .costs = &costs});
+                             const ExpectedTimes& expected) {
+  PPSIM_RETURN_IF_ERROR(check_costs(expected.costs, program));
+  const auto ran = verify_then_run(program, model, {.run = run, .costs = &expected.costs});
   if (!ran) return tl::unexpected(ran.error());
   if (ran->run.outcome == RunOutcome::deadlock) return make_error(ErrorCode::deadlock, "the run hung");
   if (!ran->timed()) return make_error(ErrorCode::bad_argument, "a run without profile has no bubble");
   const RunComparison comparison = compare_run(program, run.capabilities, *ran);
-  return Prediction{.step_ns = ran->run.step_ns,
-                    .measured_step_ns = ran->measured_step_ns,
-                    .simulated_step_ns = ran->simulated_step_ns.value_or(0),
-                    .measured_bubble = comparison.measured.bubble(),
-                    .simulated_bubble = comparison.simulated.bubble(),
-                    .host = ran->run.host};
+  Prediction prediction{.step_ns = ran->run.step_ns,
+                        .measured_step_ns = ran->measured_step_ns,
+                        .simulated_step_ns = ran->simulated_step_ns.value_or(0),
+                        .measured_bubble = comparison.measured.bubble(),
+                        .simulated_bubble = comparison.simulated.bubble(),
+                        .host = ran->run.host};
+  if (expected.slowdowns != nullptr)
+    PPSIM_RETURN_IF_ERROR(slow_down(program, run.capabilities, *expected.slowdowns, prediction));
+  return prediction;
 }
 
 ErrorSummary summarize(std::vector<double> errors) {

@@ -11,19 +11,45 @@ void add_missing(const Tables& measured, Tables& tables) {
   }
 }
 
+Expected<std::vector<VerifiedRun>> measure_all(std::span<const Program> programs, const StageModel& model,
+                                               const RunOptions& run) {
+  PPSIM_CHECK(!programs.empty() && run.steps >= 2, "a profile needs a Program, and steps after the first");
+  std::vector<VerifiedRun> runs;
+  for (const Program& program : programs) {
+    PPSIM_ASSIGN_OR_RETURN(auto result, verify_then_run(program, model, {.run = run}));
+    if (result.run.outcome == RunOutcome::deadlock)
+      return make_error(ErrorCode::deadlock, "a run to be profiled hung");
+    runs.push_back(std::move(result));
+  }
+  return runs;
+}
+
+Tables tables_of(std::span<const VerifiedRun> runs, const SizeTable& sizes) {
+  Tables tables;
+  tables.sizes = sizes;
+  for (const VerifiedRun& run : runs) add_missing(run.measured, tables);
+  return tables;
+}
+
 }  // namespace
 
 Expected<Tables> profile(std::span<const Program> programs, const StageModel& model, const RunOptions& run) {
-  PPSIM_CHECK(!programs.empty() && run.steps >= 2, "a profile needs a Program, and steps after the first");
-  Tables tables;
-  tables.sizes = sizes_on(run.backend, model, programs.front().pipeline());
-  for (const Program& program : programs) {
-    PPSIM_ASSIGN_OR_RETURN(const auto result, verify_then_run(program, model, {.run = run}));
-    if (result.run.outcome == RunOutcome::deadlock)
-      return make_error(ErrorCode::deadlock, "a run to be profiled hung");
-    add_missing(result.measured, tables);
+  PPSIM_ASSIGN_OR_RETURN(const auto runs, measure_all(programs, model, run));
+  return tables_of(runs, sizes_on(run.backend, model, programs.front().pipeline()));
+}
+
+Expected<SharedProfile> profile_shared(std::span<const Program> programs, const StageModel& model,
+                                       const RunOptions& run, int ranks_per_device) {
+  PPSIM_ASSIGN_OR_RETURN(const auto runs, measure_all(programs, model, run));
+  std::vector<AnalyzedProgram> analyzed;
+  std::vector<MeasuredRuns> measured;
+  for (const Program& program : programs) analyzed.emplace_back(program, guaranteed(run.capabilities));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::span<const TimedTrace> traces = runs[i].run.traces;
+    measured.push_back({analyzed[i], traces.subspan(traces.size() > 1 ? 1 : 0)});
   }
-  return tables;
+  return SharedProfile{tables_of(runs, sizes_on(run.backend, model, programs.front().pipeline())),
+                       fit_slowdowns(measured, ranks_per_device)};
 }
 
 }  // namespace ppsim::planner

@@ -9,6 +9,7 @@
 #include "plan/space.hpp"
 #include "plan/structure.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/plan.hpp"
 
 namespace ppsim::planner {

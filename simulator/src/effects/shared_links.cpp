@@ -96,7 +96,7 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   const Routes routes = routes_of(links);
   Flows flows(routes, links.links);
   if (analyzed.capabilities().residency) {
-    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.graph(), costs, &flows));
+    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.graph(), costs, Shared{&flows}));
     return SharedRun{std::move(run), flows.uses()};
   }
   // Who cannot finish with the waits that may occur does not run with those that always do, either.
@@ -104,7 +104,7 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
   if (costs.differ_on(analyzed.capabilities())) {
     PPSIM_ASSIGN_OR_RETURN(auto run,
-                           run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, &flows));
+                           run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, Shared{&flows}));
     return SharedRun{std::move(run), flows.uses()};
   }
   PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));

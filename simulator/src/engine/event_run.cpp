@@ -7,47 +7,25 @@
 #include <utility>
 
 #include "clock.hpp"
+#include "effects/device_loads.hpp"
 #include "effects/flows.hpp"
+#include "slowed_work.hpp"
 
 namespace ppsim::simulator {
 namespace {
 
-/// An action that goes at one speed while nothing disturbs it and at another one beside transfers, in whole
-/// numbers: of its `alone * beside` parts of work a nanosecond does `beside`, or `alone` where it is slowed.
-class SlowedWork {
- public:
-  SlowedWork() = default;
-  /// Requires: 0 < alone <= beside.
-  SlowedWork(Nanoseconds alone, Nanoseconds beside, Nanoseconds now)
-      : alone_(alone), beside_(beside), left_(Wide{alone} * beside), at_(now) {}
-
-  /// Goes on at a speed until it is asked again.
-  void go_on(Nanoseconds now, bool slowed) {
-    left_ = std::max(Wide{0}, left_ - Wide{now - at_} * speed());
-    at_ = now;
-    slowed_ = slowed;
-  }
-  /// Whole nanoseconds from the last change of speed, the last of them begun.
-  [[nodiscard]] Nanoseconds rest() const { return static_cast<Nanoseconds>((left_ + speed() - 1) / speed()); }
-
- private:
-  __extension__ using Wide = __int128;
-  [[nodiscard]] Wide speed() const { return slowed_ ? alone_ : beside_; }
-
-  Nanoseconds alone_ = 1;
-  Nanoseconds beside_ = 1;
-  Wide left_ = 0;
-  Nanoseconds at_ = 0;
-  bool slowed_ = false;
-};
+/// Of work on a shared device, so that its parts can be counted: a day.
+constexpr Nanoseconds kMaxSharedWork = 86'400'000'000'000;
 
 class EventRun {
  public:
-  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs, Flows* flows)
+  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs, const Shared& shared)
       : program_(program),
         graph_(graph),
         costs_(costs),
-        flows_(flows),
+        flows_(shared.flows),
+        devices_(shared.devices, program.pipeline().ranks()),
+        shares_devices_(slow_down(shared.devices)),
         state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
         trace_{IdVector<InstructionId, Span>(program.size())},
         messages_(graph.messages.size()),
@@ -55,7 +33,7 @@ class EventRun {
                 graph.capabilities.residency.value_or(std::numeric_limits<int>::max())),
         kernels_(places_.size()),
         computing_(places_.size()),
-        numbers_(flows == nullptr ? 0 : graph.messages.size() + graph.meetings.size(), kNoNumber) {
+        numbers_(shared.flows == nullptr ? 0 : graph.messages.size() + graph.meetings.size(), kNoNumber) {
     build_successors();
     for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
   }
@@ -65,7 +43,7 @@ class EventRun {
       if (open_waits_[i] == 0) ready_.insert(InstructionId(static_cast<std::int32_t>(i)));
     }
     start_ready();
-    settle_flows();
+    settle();
     while (!events_.empty()) {
       now_ = events_.top().at;
       while (!events_.empty() && events_.top().at == now_) {
@@ -74,7 +52,7 @@ class EventRun {
         happen(event);
       }
       start_ready();
-      settle_flows();
+      settle();
     }
     if (completed_ < program_.size()) {
       return SimulatedRun(tl::unexpect, explain_stalls(program_, graph_, state_));
@@ -90,7 +68,7 @@ class EventRun {
     std::uint32_t index;
     friend auto operator<=>(const Event&, const Event&) = default;
   };
-  /// The computation of a rank that transfers slow down.
+  /// The computation of a rank that transfers or other ranks slow down.
   struct Computing {
     InstructionId id;
     SlowedWork work;
@@ -168,18 +146,22 @@ class EventRun {
     const Nanoseconds alone = costs_.costs(cost_class);
     const Nanoseconds beside = std::max(alone, costs_.beside_transfers(cost_class));
     const bool computes = info(program_.actions(id)[0].kind).resource == Resource::compute;
-    if (!computes || !costs_.differ_on(graph_.capabilities) || alone == 0 || beside == alone)
+    const bool beside_matters = costs_.differ_on(graph_.capabilities) && beside != alone;
+    if (!computes || alone == 0 || !(beside_matters || shares_devices_))
       return schedule(alone, EventKind::work_done, static_cast<std::uint32_t>(id.value()));
     const RankId rank = program_.rank_of(id);
-    computing_[rank] = {id, SlowedWork(alone, beside, now_.time), {}};
+    const Rate full = shares_devices_ ? kFullSpeed : 1;
+    computing_[rank] = {id, SlowedWork(alone, beside_matters ? beside : alone, full, now_.time), {}};
+    if (shares_devices_) return devices_.begin(rank);  // its speed is known when all of the instant has happened
     change_speed(rank);
   }
 
-  /// The first kernel of a transfer has come, the last one has gone, or computation begins.
+  /// The first kernel of a transfer has come, the last one has gone, other ranks compute, or computation begins.
   void change_speed(RankId rank) {
     Computing& computing = computing_[rank];
     if (!computing.id.valid()) return;
-    computing.work.go_on(now_.time, kernels_[rank] > 0);
+    const Rate share = shares_devices_ ? devices_.rate(rank, program_.actions(computing.id)[0].kind) : 1;
+    computing.work.go_on(now_.time, kernels_[rank] > 0, share);
     computing.end = completion(now_, computing.work.rest());
     events_.push({computing.end, EventKind::work_done, static_cast<std::uint32_t>(computing.id.value())});
   }
@@ -191,6 +173,7 @@ class EventRun {
     if (computing.id == id) {
       if (computing.end != now_) return;
       computing.id = InstructionId();
+      if (shares_devices_) devices_.end(program_.rank_of(id));
     }
     complete(id);
   }
@@ -226,9 +209,14 @@ class EventRun {
     routes_[flow] = route;
   }
 
-  /// Once all of an instant has happened, those in flight get their rates.
+  /// Once all of an instant has happened, those in flight and those that compute get their rates.
+  void settle() {
+    if (!events_.empty() && events_.top().at.time == now_.time) return;
+    devices_.settle([this](RankId rank) { change_speed(rank); });
+    if (flows_ != nullptr) settle_flows();
+  }
+
   void settle_flows() {
-    if (flows_ == nullptr || (!events_.empty() && events_.top().at.time == now_.time)) return;
     const auto messages = static_cast<std::uint32_t>(messages_.size());
     for (const Flows::End& end : flows_->settle(now_.time)) {
       const std::uint32_t route = routes_[end.flow];
@@ -317,7 +305,9 @@ class EventRun {
   const Program& program_;
   const ExecutionGraph& graph_;
   ContendedCosts costs_;
-  Flows* flows_;  ///< null: nothing is shared
+  Flows* flows_;  ///< null: no links are shared
+  DeviceLoads devices_;
+  bool shares_devices_;
   RunState state_;
   TimedTrace trace_;
   std::vector<MessageState> messages_;
@@ -338,11 +328,23 @@ class EventRun {
   std::size_t completed_ = 0;
 };
 
+/// What an action takes where everything slows it down that can; negative where that does not fit.
+Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, const SharedDevices& devices) {
+  const Nanoseconds duration = std::max(costs.costs(key), costs.beside_transfers(key));
+  if (!slow_down(devices)) return duration;
+  if (duration > kMaxSharedWork) return -1;
+  const Rate rate = DeviceLoads::rate(devices, key.kind, devices.ranks - 1);
+  __extension__ using Wide = __int128;
+  const Wide slowed = (Wide{duration} * kFullSpeed + rate - 1) / rate;
+  return slowed > std::numeric_limits<Nanoseconds>::max() ? -1 : static_cast<Nanoseconds>(slowed);
+}
+
 /// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
-bool durations_fit(const Program& program, const ContendedCosts& costs) {
+bool durations_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
   Nanoseconds all = 0;
   const auto fits = [&](const CostClass& key) {
-    return !__builtin_add_overflow(all, std::max(costs.costs(key), costs.beside_transfers(key)), &all);
+    const Nanoseconds longest = max_duration(key, costs, devices);
+    return longest >= 0 && !__builtin_add_overflow(all, longest, &all);
   };
   for (std::size_t i = 0; i < program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
@@ -362,14 +364,17 @@ bool durations_fit(const Program& program, const ContendedCosts& costs) {
 }  // namespace
 
 Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
-                                     const ContendedCosts& costs, Flows* flows) {
-  if (!durations_fit(program, costs)) {
-    return tl::unexpected(durations_do_not_fit());
+                                     const ContendedCosts& costs, const Shared& shared) {
+  if (!durations_fit(program, costs, shared.devices)) {
+    if (!slow_down(shared.devices)) return tl::unexpected(durations_do_not_fit());
+    return make_error(ErrorCode::bad_argument, "durations on shared devices are too long",
+                      {.found = "an action of more than a day, or a longer sum",
+                       .expected = "at most 24 hours each, and 292 years in all where all are slowed down"});
   }
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
   }
-  return EventRun(program, graph, costs, flows).run();
+  return EventRun(program, graph, costs, shared).run();
 }
 
 }  // namespace ppsim::simulator

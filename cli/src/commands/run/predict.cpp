@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <chrono>
+#include <iomanip>
 #include <iostream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "command_line/validators.hpp"
 #include "input/named_input.hpp"
@@ -20,6 +22,7 @@ struct Options {
   std::vector<std::string> inputs, calibrate = {"1f1b", "zb-h1"};
   std::string points, costs_out;
   std::optional<double> time_limit_s, deadline_s;
+  bool alone = false;
 };
 
 /// One schedule that was run, or why it was not.
@@ -77,6 +80,7 @@ struct Setting {
   const StageModel& model;
   RunOptions run;
   Tables tables;
+  std::optional<SlowdownFit> slowdowns = {};  ///< where ranks share a device
 };
 
 Expected<Prediction> predicted(const Setting& setting, const Program& program) {
@@ -86,7 +90,8 @@ Expected<Prediction> predicted(const Setting& setting, const Program& program) {
                            default_deadline_s(program, run.capabilities, setting.tables.costs));
     run.deadline_s = deadline_s;
   }
-  return predict(program, setting.model, run, setting.tables.costs);
+  return predict(program, setting.model, run,
+                 {setting.tables.costs, setting.slowdowns ? &*setting.slowdowns : nullptr});
 }
 
 /// Runs a schedule whose transfers stand in the order of the measured costs.
@@ -123,6 +128,12 @@ Json point_json(const Point& point) {
   object["measured_bubble"] = p.measured_bubble;
   object["simulated_bubble"] = p.simulated_bubble;
   object["bubble_error"] = p.bubble_error();
+  if (p.undisturbed) {
+    object["undisturbed"] = {{"simulated_step_ns", p.undisturbed->step_ns},
+                             {"step_error", p.undisturbed_step_error()},
+                             {"simulated_bubble", p.undisturbed->bubble},
+                             {"bubble_error", p.undisturbed->bubble - p.measured_bubble}};
+  }
   object["host"] = host_json(p.host);
   if (!point.kernels.empty()) object["kernels"] = point.kernels;
   return object;
@@ -131,6 +142,7 @@ Json point_json(const Point& point) {
 /// The result, and how it ended.
 struct Outcome {
   std::vector<Point> points;
+  std::optional<SlowdownFit> slowdowns = {};
   std::size_t left_out = 0;     ///< for want of time
   Expected<void> written = {};  ///< or the first file that failed
 
@@ -169,9 +181,50 @@ Json summary_json(const Outcome& outcome, double (Prediction::*error)() const) {
   return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
 }
 
+Json slowdowns_json(const SlowdownFit& fit) {
+  Json kinds = Json::array();
+  for (const KindSlowdown& kind : fit.kinds) {
+    kinds.push_back({{"kind", info(kind.kind).text},
+                     {"actions", kind.actions},
+                     {"others", kind.others},
+                     {"slowdown", kind.slowdown},
+                     {"own", kind.own},
+                     {"spread_before", kind.spread_before},
+                     {"spread_after", kind.spread_after}});
+  }
+  return {{"ranks_per_device", fit.devices.ranks},
+          {"undisturbed_ranks", fit.devices.undisturbed},
+          {"kinds", std::move(kinds)}};
+}
+
+std::string others_text(double others) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << others;
+  return text.str();
+}
+
+void print_slowdowns(const SlowdownFit& fit) {
+  std::vector<std::vector<std::string>> rows = {
+      {"kind", "actions", "others beside", "slowdown by each", "spread", "spread without it"}};
+  for (const KindSlowdown& kind : fit.kinds) {
+    rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.actions), others_text(kind.others),
+                    percent_text(kind.slowdown), percent_text(kind.spread_before),
+                    percent_text(kind.spread_after)});
+  }
+  std::cout << table_text(rows);
+  if (fit.devices.undisturbed > 0)
+    std::cout << "of the others of a device " << fit.devices.undisturbed << " slow nobody down\n";
+}
+
+void print_errors(const char* what, const ErrorSummary& errors) {
+  std::cout << what << ": median " << percent_text(errors.median) << ", 95 of 100 within "
+            << percent_text(errors.p95) << ", largest " << percent_text(errors.largest) << '\n';
+}
+
 void print_text(const Outcome& outcome) {
   std::vector<std::vector<std::string>> rows = {{"schedule", "ranks", "m", "measured step", "simulated step",
                                                  "error", "measured bubble", "simulated bubble"}};
+  if (outcome.slowdowns) rows.front().emplace_back("error undisturbed");
   for (const Point& point : outcome.points) {
     std::vector<std::string> row = {point.name, std::to_string(point.ranks),
                                     std::to_string(point.microbatches)};
@@ -180,6 +233,7 @@ void print_text(const Outcome& outcome) {
       row.insert(row.end(),
                  {time_text(p.measured_step_ns), time_text(p.simulated_step_ns), percent_text(p.step_error()),
                   percent_text(p.measured_bubble), percent_text(p.simulated_bubble)});
+      if (p.undisturbed) row.push_back(percent_text(p.undisturbed_step_error()));
     } else {
       row.emplace_back("failed");
     }
@@ -191,15 +245,16 @@ void print_text(const Outcome& outcome) {
   }
   if (outcome.left_out > 0) std::cout << outcome.left_out << " schedules were left out: the time is over\n";
   if (!outcome.measured()) return;
-  const ErrorSummary step = outcome.errors(&Prediction::step_error);
-  std::cout << "error of the step: median " << percent_text(step.median) << ", 95 of 100 within "
-            << percent_text(step.p95) << ", largest " << percent_text(step.largest) << '\n';
+  print_errors("error of the step", outcome.errors(&Prediction::step_error));
+  if (!outcome.slowdowns) return;
+  print_errors("error undisturbed", outcome.errors(&Prediction::undisturbed_step_error));
+  print_slowdowns(*outcome.slowdowns);
 }
 
 /// Runs all points, each into the file as soon as it is there.
 Outcome run_points(const Setting& setting, const Stopwatch& watch, const Output& output) {
   const Options& options = setting.options;
-  Outcome outcome;
+  Outcome outcome{.slowdowns = setting.slowdowns};
   for (const std::string& name : options.inputs) {
     if (options.time_limit_s && watch.seconds() > *options.time_limit_s) {
       ++outcome.left_out;
@@ -216,10 +271,23 @@ Outcome run_points(const Setting& setting, const Stopwatch& watch, const Output&
 Json outcome_json(const Outcome& outcome) {
   Json points = Json::array();
   for (const Point& point : outcome.points) points.push_back(point_json(point));
-  return {{"points", std::move(points)},
-          {"left_out", outcome.left_out},
-          {"step_error", summary_json(outcome, &Prediction::step_error)},
-          {"bubble_error", summary_json(outcome, &Prediction::bubble_error)}};
+  Json object = {{"points", std::move(points)},
+                 {"left_out", outcome.left_out},
+                 {"step_error", summary_json(outcome, &Prediction::step_error)},
+                 {"bubble_error", summary_json(outcome, &Prediction::bubble_error)}};
+  if (outcome.slowdowns) {
+    object["undisturbed_step_error"] = summary_json(outcome, &Prediction::undisturbed_step_error);
+    object["slowdowns"] = slowdowns_json(*outcome.slowdowns);
+  }
+  return object;
+}
+
+/// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
+int ranks_per_device(const Options& options, int ranks) {
+  const int device = options.measurement.device.backend == "cuda" ? options.measurement.device.ranks_per_device
+                     : std::thread::hardware_concurrency() < static_cast<unsigned>(ranks) ? ranks
+                                                                                           : 1;
+  return options.alone ? 1 : std::min(device, ranks);
 }
 
 Expected<int> predict_all(const Options& options, const Output& output) {
@@ -232,11 +300,14 @@ Expected<int> predict_all(const Options& options, const Output& output) {
                          transformer_of(options.measurement.model, options.measurement.device,
                                         programs.front().pipeline().stages()));
   const auto held = hold_devices(run, max_ranks(programs));
-  PPSIM_ASSIGN_OR_RETURN(auto tables, profile(programs, *model, run));
+  const int sharing = ranks_per_device(options, max_ranks(programs));
+  PPSIM_ASSIGN_OR_RETURN(auto measured, profile_shared(programs, *model, run, sharing));
   Expected<void> written;
-  if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(tables));
+  if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(measured.tables));
   const double calibration_s = watch.seconds();
-  Outcome outcome = run_points({options, *model, run, std::move(tables)}, watch, output);
+  Setting setting{options, *model, run, std::move(measured.tables)};
+  if (sharing > 1) setting.slowdowns = std::move(measured.slowdowns);
+  Outcome outcome = run_points(setting, watch, output);
   if (!written) outcome.written = written;
   if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
   if (!output.json) {
@@ -271,6 +342,8 @@ void add_options(Command& command, Options& options) {
                   "FILE or NAME, once for each: what is run first, to measure every action")
       .one_value_each()
       .show_default();
+  command.add_flag("--undisturbed", options.alone,
+                   "simulate as if ranks that share a device did not slow each other down");
   command
       .add_option("--deadline", options.deadline_s,
                   "seconds that a step may take; default: 10 x what is predicted and 30 s")

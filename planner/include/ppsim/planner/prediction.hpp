@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "ppsim/planner/calibration/slowdown_fit.hpp"
 #include "ppsim/planner/verified_run.hpp"
 
 namespace ppsim::planner {
@@ -13,19 +15,34 @@ struct Prediction {
   Nanoseconds simulated_step_ns = 0;
   double measured_bubble = 0;  ///< idle share of the compute queues in that step
   double simulated_bubble = 0;
+  /// The same where no rank slows another one down, and each action takes the mean of what it took.
+  struct Undisturbed {
+    Nanoseconds step_ns = 0;
+    double bubble = 0;
+  };
+  std::optional<Undisturbed> undisturbed;  ///< where slowdowns were given
   HostTime host;
 
   /// The error of the simulated step, as a share of the measured one; below 0 where it is too short.
   [[nodiscard]] double step_error() const;
+  /// The error where no rank slows another one down; that of the step where no slowdowns were given.
+  [[nodiscard]] double undisturbed_step_error() const;
   /// The error of the simulated bubble, in shares of the step.
   [[nodiscard]] double bubble_error() const { return simulated_bubble - measured_bubble; }
 };
 
-/// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile().
+/// Times of actions, on which a prediction rests.
+struct ExpectedTimes {
+  const CostTable& costs;
+  const SlowdownFit* slowdowns = nullptr;  ///< null: ranks leave each other alone
+};
+
+/// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile(). With
+/// `slowdowns` ranks that share a device slow each other down in the simulation.
 /// Errors: those of verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a
 /// Program that hangs.
 [[nodiscard]] Expected<Prediction> predict(const Program& program, const StageModel& model,
-                                           const RunOptions& run, const CostTable& costs);
+                                           const RunOptions& run, const ExpectedTimes& expected);
 
 /// Absolute errors of many predictions together.
 struct ErrorSummary {
@@ -41,6 +58,7 @@ struct ErrorSummary {
 
 namespace ppsim {
 using planner::ErrorSummary;
+using planner::ExpectedTimes;
 using planner::predict;
 using planner::Prediction;
 using planner::summarize;

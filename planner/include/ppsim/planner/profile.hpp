@@ -3,6 +3,7 @@
 #include <span>
 
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/planner/calibration/slowdown_fit.hpp"
 #include "ppsim/planner/verified_run.hpp"
 
 namespace ppsim::planner {
@@ -15,8 +16,19 @@ namespace ppsim::planner {
 [[nodiscard]] Expected<Tables> profile(std::span<const Program> programs, const StageModel& model,
                                        const RunOptions& run);
 
+/// The same costs, and how much the ranks that share a device slow each other down in those steps.
+struct SharedProfile {
+  Tables tables;
+  SlowdownFit slowdowns;
+};
+/// Requires and errors: as profile; `ranks_per_device` >= 1.
+[[nodiscard]] Expected<SharedProfile> profile_shared(std::span<const Program> programs, const StageModel& model,
+                                                     const RunOptions& run, int ranks_per_device);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
 using planner::profile;
+using planner::profile_shared;
+using planner::SharedProfile;
 }  // namespace ppsim

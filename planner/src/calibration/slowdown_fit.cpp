@@ -1,0 +1,271 @@
+#include "ppsim/planner/calibration/slowdown_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+/// Kinds whose actions differ less than this in how many others compute beside them say nothing.
+constexpr double kMinVariety = 0.1;
+constexpr std::size_t kMinActions = 8;
+/// What another number of undisturbed ones has to leave of the deviations to be taken.
+constexpr double kClearlyLess = 0.9;
+constexpr double kMaxSlowdown = 8;
+
+/// One measured action that computes.
+struct Observation {
+  CostClass key;
+  RankId rank;
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+  std::vector<double> beside;  ///< share of its time in which so many others computed
+
+  [[nodiscard]] Nanoseconds duration() const { return end - begin; }
+  [[nodiscard]] double others() const {
+    double mean = 0;
+    for (std::size_t x = 0; x < beside.size(); ++x) mean += static_cast<double>(x) * beside[x];
+    return mean;
+  }
+};
+
+/// What the fit looks for.
+struct Law {
+  double slowdown = 0;
+  int undisturbed = 0;
+
+  /// The share of its time that an action would have taken alone.
+  [[nodiscard]] double alone(const Observation& observed) const {
+    double share = 0;
+    for (std::size_t x = 0; x < observed.beside.size(); ++x) {
+      const double further = std::max(0.0, static_cast<double>(x) - undisturbed);
+      share += observed.beside[x] / (1 + slowdown * further);
+    }
+    return share;
+  }
+};
+
+/// Those of one step and one device, whose number is in `device`.
+class StepWalk {
+ public:
+  StepWalk(const Program& program, const TimedTrace& trace, int ranks)
+      : program_(program), trace_(trace), ranks_(ranks) {}
+
+  void observe(int device, std::vector<Observation>& all) {
+    observed_.clear();
+    const int end = std::min((device + 1) * ranks_, program_.pipeline().ranks());
+    for (int r = device * ranks_; r < end; ++r) collect(RankId(r));
+    share();
+    std::move(observed_.begin(), observed_.end(), std::back_inserter(all));
+  }
+
+ private:
+  void collect(RankId rank) {
+    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+      const auto actions = program_.actions(id);
+      if (info(actions[0].kind).resource != Resource::compute) continue;
+      if (is_padding(program_.pipeline(), actions)) continue;  // a run leaves its arithmetic out
+      const Span& span = trace_.spans[id];
+      if (span.start.time < 0 || span.end.time <= span.start.time) continue;
+      observed_.push_back({cost_class_of(actions, program_.instruction(id).form), rank, span.start.time,
+                           span.end.time, std::vector<double>(static_cast<std::size_t>(ranks_))});
+    }
+  }
+
+  /// From one begin or end to the next, the ranks that compute are the same.
+  void share() {
+    std::vector<std::pair<Nanoseconds, std::size_t>> changes;
+    for (std::size_t i = 0; i < observed_.size(); ++i) {
+      changes.emplace_back(observed_[i].begin, i);
+      changes.emplace_back(observed_[i].end, i);
+    }
+    std::sort(changes.begin(), changes.end());
+    std::vector<std::size_t> now;
+    Nanoseconds since = 0;
+    for (const auto& [time, i] : changes) {
+      add(now, time - since);
+      since = time;
+      if (const auto known = std::find(now.begin(), now.end(), i); known != now.end()) {
+        now.erase(known);
+      } else {
+        now.push_back(i);
+      }
+    }
+  }
+
+  void add(const std::vector<std::size_t>& now, Nanoseconds time) {
+    for (const std::size_t i : now) {
+      Observation& one = observed_[i];
+      // Clocks are read a little apart: actions of one rank may seem to overlap, and are no others.
+      std::vector<RankId> others;
+      for (const std::size_t other : now) {
+        const RankId rank = observed_[other].rank;
+        if (rank != one.rank && std::find(others.begin(), others.end(), rank) == others.end())
+          others.push_back(rank);
+      }
+      one.beside[others.size()] += static_cast<double>(time) / static_cast<double>(one.duration());
+    }
+  }
+
+  const Program& program_;
+  const TimedTrace& trace_;
+  int ranks_;
+  std::vector<Observation> observed_;
+};
+
+/// Actions by class: those of a class would take the same time alone.
+using Classes = std::map<CostClass, std::vector<const Observation*>>;
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The sum of the absolute deviations of `value_of` each action from the median of its class.
+template <class ValueOf>
+double deviation(const Classes& classes, ValueOf value_of) {
+  double sum = 0;
+  std::vector<double> values;
+  for (const auto& [key, actions] : classes) {
+    values.clear();
+    for (const Observation* action : actions) values.push_back(value_of(*action));
+    const double middle = median(values);
+    for (const double value : values) sum += std::abs(value - middle);
+  }
+  return sum;
+}
+
+std::size_t size(const Classes& classes) {
+  std::size_t size = 0;
+  for (const auto& [key, actions] : classes) size += actions.size();
+  return size;
+}
+
+/// How far apart times alone are, as logarithms: what they are multiplied by does not matter.
+double deviation(const Classes& classes, const Law& law) {
+  return deviation(classes, [&law](const Observation& action) {
+    return std::log(static_cast<double>(action.duration()) * law.alone(action));
+  });
+}
+
+bool has_variety(const Classes& classes) {
+  const auto actions = static_cast<double>(size(classes));
+  return size(classes) >= kMinActions &&
+         deviation(classes, [](const Observation& action) { return action.others(); }) >= kMinVariety * actions;
+}
+
+/// By a grid, and golden sections between the neighbours of its best.
+Law best_slowdown(const Classes& classes, int undisturbed) {
+  const auto at = [&](double slowdown) { return deviation(classes, Law{slowdown, undisturbed}); };
+  std::vector<double> grid = {0};
+  for (double slowdown = 0.005; slowdown < kMaxSlowdown; slowdown *= 1.25) grid.push_back(slowdown);
+  grid.push_back(kMaxSlowdown);
+  std::size_t best = 0;
+  double smallest = at(0);
+  for (std::size_t i = 1; i < grid.size(); ++i) {
+    const double found = at(grid[i]);
+    if (found >= smallest) continue;
+    smallest = found;
+    best = i;
+  }
+  double low = grid[best == 0 ? 0 : best - 1];
+  double high = grid[std::min(best + 1, grid.size() - 1)];
+  constexpr double kGolden = 0.6180339887498949;
+  while (high - low > 1e-7) {
+    const double left = high - kGolden * (high - low);
+    const double right = low + kGolden * (high - low);
+    (at(left) <= at(right) ? high : low) = at(left) <= at(right) ? right : left;
+  }
+  const double middle = (low + high) / 2;
+  return {at(middle) < smallest ? middle : grid[best], undisturbed};
+}
+
+Law law_of_all(const Classes& classes, int ranks) {
+  if (!has_variety(classes)) return {};
+  Law best = best_slowdown(classes, 0);
+  double limit = kClearlyLess * deviation(classes, best);
+  for (int undisturbed = 1; undisturbed < ranks - 1; ++undisturbed) {
+    const Law law = best_slowdown(classes, undisturbed);
+    const double found = deviation(classes, law);
+    if (found >= limit) continue;
+    best = law;
+    limit = kClearlyLess * found;
+  }
+  return best;
+}
+
+class Fit {
+ public:
+  explicit Fit(int ranks) { fit_.devices.ranks = ranks; }
+
+  void add(const MeasuredRuns& run) {
+    const Program& program = run.analyzed.program();
+    const int devices = (program.pipeline().ranks() + fit_.devices.ranks - 1) / fit_.devices.ranks;
+    for (const TimedTrace& trace : run.traces) {
+      StepWalk walk(program, trace, fit_.devices.ranks);
+      for (int device = 0; device < devices; ++device) walk.observe(device, observed_);
+    }
+    for (const auto& [key, durations] : measured_durations(run.analyzed, run.traces)) {
+      if (info(key.kind).resource == Resource::compute) continue;
+      auto& all = durations_[key];
+      all.insert(all.end(), durations.begin(), durations.end());
+    }
+  }
+
+  SlowdownFit find() && {
+    Classes all;
+    std::map<OpKind, Classes> by_kind;
+    for (const Observation& action : observed_) {
+      all[action.key].push_back(&action);
+      by_kind[action.key.kind][action.key].push_back(&action);
+    }
+    const Law common = law_of_all(all, fit_.devices.ranks);
+    fit_.devices.undisturbed = common.undisturbed;
+    for (const auto& [kind, classes] : by_kind) add_kind(kind, classes, common);
+    fit_.alone = mean_costs(durations_);
+    return std::move(fit_);
+  }
+
+ private:
+  void add_kind(OpKind kind, const Classes& classes, const Law& common) {
+    KindSlowdown found{.kind = kind, .own = has_variety(classes)};
+    const Law law = found.own ? best_slowdown(classes, common.undisturbed) : common;
+    for (const auto& [key, actions] : classes) {
+      found.actions += static_cast<std::int64_t>(actions.size());
+      for (const Observation* action : actions) {
+        found.others += action->others();
+        durations_[key].push_back(std::llround(static_cast<double>(action->duration()) * law.alone(*action)));
+      }
+    }
+    const auto count = static_cast<double>(found.actions);
+    found.others /= count;
+    found.slowdown = law.slowdown;
+    found.spread_before = deviation(classes, Law{}) / count;
+    found.spread_after = deviation(classes, law) / count;
+    fit_.devices.slowdowns[kind] =
+        std::llround(law.slowdown * static_cast<double>(SharedDevices::kWhole));
+    fit_.kinds.push_back(found);
+  }
+
+  SlowdownFit fit_;
+  std::vector<Observation> observed_;
+  Durations durations_;
+};
+
+}  // namespace
+
+SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks) {
+  PPSIM_CHECK(ranks >= 1, "ranks on a device");
+  Fit fit(ranks);
+  for (const MeasuredRuns& run : runs) fit.add(run);
+  return std::move(fit).find();
+}
+
+}  // namespace ppsim::planner

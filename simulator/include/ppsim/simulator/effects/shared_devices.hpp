@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "ppsim/core/execution/analyzed_program.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
+
+namespace ppsim::simulator {
+
+/// Ranks that share a device and slow each other down, by its memory, caches, power or cores.
+///
+/// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many others
+/// compute at that moment beyond `undisturbed`, s the slowdown of its kind. Rates change when one of them begins
+/// or ends, and never within a nanosecond.
+struct SharedDevices {
+  /// The unit of a slowdown: this is an action that takes its time once more for each other rank.
+  static constexpr std::int64_t kWhole = 1'000'000;
+  static constexpr std::int64_t kMaxSlowdown = 1000 * kWhole;
+
+  int ranks = 1;        ///< of a device: consecutive ones
+  int undisturbed = 0;  ///< others that slow nobody down, as where each has a core of its own
+  std::map<OpKind, std::int64_t> slowdowns = {};  ///< of computation, by its kind; what is left out has none
+
+  friend bool operator==(const SharedDevices&, const SharedDevices&) = default;
+};
+
+/// A run event by event on devices that ranks share. Without slowdowns its times are those of
+/// simulate_beside_transfers, to the nanosecond and the round.
+/// Requires: ranks >= 1, undisturbed >= 0, slowdowns from 0 to kMaxSlowdown.
+/// Errors: bad_argument when all durations together do not fit in 64 bits, or one takes more than a day.
+[[nodiscard]] Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed,
+                                                         const ContendedCosts& costs,
+                                                         const SharedDevices& devices);
+
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::SharedDevices;
+using simulator::simulate_on_devices;
+}  // namespace ppsim
