@@ -187,16 +187,28 @@ Law best_slowdown(const Classes& classes, int undisturbed) {
   return {at(middle) < smallest ? middle : grid[best], undisturbed};
 }
 
-Law law_of_all(const Classes& classes, int ranks) {
-  if (!has_variety(classes)) return {};
-  Law best = best_slowdown(classes, 0);
-  double limit = kClearlyLess * deviation(classes, best);
+/// Of one number of undisturbed ones, the law of each kind, and how far apart they leave the times alone.
+struct Laws {
+  Law common;
+  std::map<OpKind, Law> own;  ///< of kinds with variety
+  double deviation = 0;
+};
+
+Laws laws_of(const Classes& all, const std::map<OpKind, Classes>& by_kind, int undisturbed) {
+  Laws laws{.common = has_variety(all) ? best_slowdown(all, undisturbed) : Law{0, undisturbed}};
+  for (const auto& [kind, classes] : by_kind) {
+    Law law = laws.common;
+    if (has_variety(classes)) law = laws.own[kind] = best_slowdown(classes, undisturbed);
+    laws.deviation += deviation(classes, law);
+  }
+  return laws;
+}
+
+Laws best_laws(const Classes& all, const std::map<OpKind, Classes>& by_kind, int ranks) {
+  Laws best = laws_of(all, by_kind, 0);
   for (int undisturbed = 1; undisturbed < ranks - 1; ++undisturbed) {
-    const Law law = best_slowdown(classes, undisturbed);
-    const double found = deviation(classes, law);
-    if (found >= limit) continue;
-    best = law;
-    limit = kClearlyLess * found;
+    Laws laws = laws_of(all, by_kind, undisturbed);
+    if (laws.deviation < kClearlyLess * best.deviation) best = std::move(laws);
   }
   return best;
 }
@@ -226,17 +238,17 @@ class Fit {
       all[action.key].push_back(&action);
       by_kind[action.key.kind][action.key].push_back(&action);
     }
-    const Law common = law_of_all(all, fit_.devices.ranks);
-    fit_.devices.undisturbed = common.undisturbed;
-    for (const auto& [kind, classes] : by_kind) add_kind(kind, classes, common);
+    const Laws laws = best_laws(all, by_kind, fit_.devices.ranks);
+    fit_.devices.undisturbed = laws.common.undisturbed;
+    for (const auto& [kind, classes] : by_kind) add_kind(kind, classes, laws);
     fit_.alone = mean_costs(durations_);
     return std::move(fit_);
   }
 
  private:
-  void add_kind(OpKind kind, const Classes& classes, const Law& common) {
-    KindSlowdown found{.kind = kind, .own = has_variety(classes)};
-    const Law law = found.own ? best_slowdown(classes, common.undisturbed) : common;
+  void add_kind(OpKind kind, const Classes& classes, const Laws& laws) {
+    KindSlowdown found{.kind = kind, .own = laws.own.contains(kind)};
+    const Law law = found.own ? laws.own.at(kind) : laws.common;
     for (const auto& [key, actions] : classes) {
       found.actions += static_cast<std::int64_t>(actions.size());
       for (const Observation* action : actions) {
