@@ -157,8 +157,9 @@ double deviation(const Classes& classes, const Law& law) {
 
 bool has_variety(const Classes& classes) {
   const auto actions = static_cast<double>(size(classes));
-  return size(classes) >= kMinActions &&
-         deviation(classes, [](const Observation& action) { return action.others(); }) >= kMinVariety * actions;
+  return size(classes) >= kMinActions && deviation(classes, [](const Observation& action) {
+                                           return action.others();
+                                         }) >= kMinVariety * actions;
 }
 
 /// By a grid, and golden sections between the neighbours of its best.
@@ -261,8 +262,7 @@ class Fit {
     found.slowdown = law.slowdown;
     found.spread_before = deviation(classes, Law{}) / count;
     found.spread_after = deviation(classes, law) / count;
-    fit_.devices.slowdowns[kind] =
-        std::llround(law.slowdown * static_cast<double>(SharedDevices::kWhole));
+    fit_.devices.slowdowns[kind] = std::llround(law.slowdown * static_cast<double>(SharedDevices::kWhole));
     fit_.kinds.push_back(found);
   }
 

@@ -19,7 +19,9 @@ class DeviceLoads {
  public:
   /// Requires: `shared` outlives this.
   DeviceLoads(const SharedDevices& shared, int ranks)
-      : shared_(shared), ranks_(ranks), loads_(static_cast<std::size_t>((ranks + shared.ranks - 1) / shared.ranks)) {}
+      : shared_(shared),
+        ranks_(ranks),
+        loads_(static_cast<std::size_t>((ranks + shared.ranks - 1) / shared.ranks)) {}
 
   void begin(RankId rank) { change(rank, 1); }
   void end(RankId rank) { change(rank, -1); }

@@ -16,8 +16,7 @@ Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed, cons
   if (analyzed.capabilities().residency)
     return run_by_events(analyzed.program(), analyzed.graph(), costs, shared);
   // Who cannot finish with the waits that may occur does not run with those that always do, either.
-  if (const auto compiled = compile(analyzed); !compiled)
-    return SimulatedRun(tl::unexpect, compiled.error());
+  if (const auto compiled = compile(analyzed); !compiled) return SimulatedRun(tl::unexpect, compiled.error());
   return run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, shared);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "activities.hpp"
+#include "device_loads.hpp"
 #include "engine/event_run.hpp"
 #include "engine/trace_of_ends.hpp"
 
@@ -92,19 +93,20 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
 }
 
 Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const ContendedCosts& costs,
-                                    const SharedLinks& links) {
+                                    const SharedLinks& links, const SharedDevices& devices) {
   const Routes routes = routes_of(links);
   Flows flows(routes, links.links);
   if (analyzed.capabilities().residency) {
-    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.graph(), costs, Shared{&flows}));
+    PPSIM_ASSIGN_OR_RETURN(
+        auto run, run_by_events(analyzed.program(), analyzed.graph(), costs, Shared{&flows, devices}));
     return SharedRun{std::move(run), flows.uses()};
   }
   // Who cannot finish with the waits that may occur does not run with those that always do, either.
   const auto compiled = compile(analyzed);
   if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
-  if (costs.differ_on(analyzed.capabilities())) {
-    PPSIM_ASSIGN_OR_RETURN(auto run,
-                           run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, Shared{&flows}));
+  if (costs.differ_on(analyzed.capabilities()) || slow_down(devices)) {
+    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs,
+                                                   Shared{&flows, devices}));
     return SharedRun{std::move(run), flows.uses()};
   }
   PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));

@@ -19,7 +19,8 @@ constexpr Nanoseconds kMaxSharedWork = 86'400'000'000'000;
 
 class EventRun {
  public:
-  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs, const Shared& shared)
+  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs,
+           const Shared& shared)
       : program_(program),
         graph_(graph),
         costs_(costs),
@@ -152,11 +153,13 @@ class EventRun {
     const RankId rank = program_.rank_of(id);
     const Rate full = shares_devices_ ? kFullSpeed : 1;
     computing_[rank] = {id, SlowedWork(alone, beside_matters ? beside : alone, full, now_.time), {}};
-    if (shares_devices_) return devices_.begin(rank);  // its speed is known when all of the instant has happened
+    if (shares_devices_)
+      return devices_.begin(rank);  // its speed is known when all of the instant has happened
     change_speed(rank);
   }
 
-  /// The first kernel of a transfer has come, the last one has gone, other ranks compute, or computation begins.
+  /// The first kernel of a transfer has come, the last one has gone, other ranks compute, or computation
+  /// begins.
   void change_speed(RankId rank) {
     Computing& computing = computing_[rank];
     if (!computing.id.valid()) return;

@@ -7,9 +7,9 @@
 
 namespace ppsim::simulator {
 
-/// An action that goes at one speed while nothing disturbs it and at another one beside transfers, each of them at
-/// a share of `full` that others leave it, in whole numbers: of its parts of work a nanosecond does `fast * share`,
-/// or `slow * share` where transfers slow it down.
+/// An action that goes at one speed while nothing disturbs it and at another one beside transfers, each of
+/// them at a share of `full` that others leave it, in whole numbers: of its parts of work a nanosecond does
+/// `fast * share`, or `slow * share` where transfers slow it down.
 class SlowedWork {
  public:
   SlowedWork() = default;

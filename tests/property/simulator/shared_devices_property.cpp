@@ -52,9 +52,8 @@ RC_GTEST_PROP(SharedDevices, WithoutSlowdownsTimesAreThoseOfSimulate, ()) {
   // Through the events that slowdowns need, though none is large enough to be felt.
   SharedDevices felt_by_nobody = all_slowed(8, 0);
   felt_by_nobody.slowdowns[OpKind::overlap] = 1;
-  const bool has_pairs = std::ranges::any_of(c.program.instructions(), [](const Instruction& one) {
-    return one.form == InstructionForm::overlap;
-  });
+  const bool has_pairs = std::ranges::any_of(
+      c.program.instructions(), [](const Instruction& one) { return one.form == InstructionForm::overlap; });
   if (!has_pairs) RC_ASSERT(run(c, felt_by_nobody) == alone);
 }
 
@@ -73,11 +72,13 @@ RC_GTEST_PROP(SharedDevices, RatesAddUpToTheWork, ()) {
       int others = 0;
       for (InstructionId other(0); other.index() < c.program.size(); other = next(other)) {
         const Span& beside = trace.spans[other];
-        if (other != id && computes(c.program, other) && beside.start.time <= at && at < beside.end.time) ++others;
+        if (other != id && computes(c.program, other) && beside.start.time <= at && at < beside.end.time)
+          ++others;
       }
       work += 1 / (1 + s * others);
     }
-    const auto cost = static_cast<double>(c.costs(cost_class_of(c.program.actions(id), c.program.instruction(id).form)));
+    const auto cost =
+        static_cast<double>(c.costs(cost_class_of(c.program.actions(id), c.program.instruction(id).form)));
     RC_ASSERT(work > cost - 1e-3);
     RC_ASSERT(work < cost + 1);
   }
@@ -89,7 +90,8 @@ Nanoseconds makespan(const TimedTrace& trace) {
   return end;
 }
 
-/// Bounds that hold for every Program: nobody is faster than alone, or slower than among all others at all times.
+/// Bounds that hold for every Program: nobody is faster than alone, or slower than among all others at all
+/// times.
 RC_GTEST_PROP(SharedDevices, StepsAreBetweenThoseOfNoneAndAllDisturbedAtAllTimes, ()) {
   const Case c = draw_case();
   const int ranks = c.program.pipeline().ranks();

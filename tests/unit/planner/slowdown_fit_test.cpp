@@ -40,7 +40,8 @@ CostTable costs() {
 SharedDevices devices(int undisturbed = 0) {
   return {.ranks = kRanks,
           .undisturbed = undisturbed,
-          .slowdowns = {{forward, 60'000}, {backward, 90'000}, {backward_input, 30'000}, {backward_weight, 120'000}}};
+          .slowdowns = {
+              {forward, 60'000}, {backward, 90'000}, {backward_input, 30'000}, {backward_weight, 120'000}}};
 }
 
 TimedTrace step(const AnalyzedProgram& analyzed, const CostTable& alone, const SharedDevices& shared) {
@@ -69,7 +70,8 @@ void expect_found(const SlowdownFit& found, const SharedDevices& shared, double 
   EXPECT_EQ(found.devices.undisturbed, shared.undisturbed);
   for (const auto& [kind, slowdown] : shared.slowdowns) {
     const auto known = static_cast<double>(slowdown);
-    EXPECT_NEAR(static_cast<double>(found.devices.slowdowns.at(kind)), known, tolerance * known) << info(kind).text;
+    EXPECT_NEAR(static_cast<double>(found.devices.slowdowns.at(kind)), known, tolerance * known)
+        << info(kind).text;
   }
   const CostTable table = costs();
   for (const auto& [key, cost] : table.entries()) {

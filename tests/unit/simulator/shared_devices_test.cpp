@@ -74,7 +74,8 @@ TEST(SharedDevices, OnlyRanksOfOneDeviceMeet) {
   const TimedTrace trace = run(program, cost_table({{forward, -1, 60}}), slowed(2, 100));
   EXPECT_EQ(times(program, trace, 0), (Texts{"0-60", "60-180", "180-300"}));
   EXPECT_EQ(times(program, trace, 1), (Texts{"60-180", "180-300", "300-360"}));
-  EXPECT_EQ(times(program, trace, 2), (Texts{"180-240", "300-360", "360-420"})) << "alone on the second device";
+  EXPECT_EQ(times(program, trace, 2), (Texts{"180-240", "300-360", "360-420"}))
+      << "alone on the second device";
 }
 
 TEST(SharedDevices, ThreeRanksOnTwoCores) {
@@ -96,16 +97,18 @@ TEST(SharedDevices, AKindWithoutSlowdownIsAsFastAsAlone) {
 }
 
 TEST(SharedDevices, TheSlowestAreThoseOfTransfersAndOtherRanksTogether) {
-  const Program program = HandProgram{
-      {.ranks = 2, .stages = 2, .microbatches = 2},
-      communicators({{0, 1}}),
-      {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0"},
-       {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1F1"}}}.build();
+  const Program program =
+      HandProgram{{.ranks = 2, .stages = 2, .microbatches = 2},
+                  communicators({{0, 1}}),
+                  {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0"}, {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1F1"}}}
+          .build();
   const CostTable costs = cost_table({{forward, -1, 600}, {send_forward, -1, 100}});
   const CostTable beside = cost_table({{forward, -1, 1200}, {send_forward, -1, 100}});
-  const auto found = simulate_on_devices({program, transport("nccl").value()}, {costs, beside}, slowed(2, 50));
+  const auto found =
+      simulate_on_devices({program, transport("nccl").value()}, {costs, beside}, slowed(2, 50));
   const TimedTrace trace = found.value().value();
-  // 0F1 goes at 1/2 beside the first transfer until 700, then at 2/3 beside 1F0: 550 of 600 are left, 825 more.
+  // 0F1 goes at 1/2 beside the first transfer until 700, then at 2/3 beside 1F0: 550 of 600 are left, 825
+  // more.
   EXPECT_EQ(spans(program, trace, 0), (Texts{"0-600", "600-700", "600-1525", "1525-1625"}));
   // 1F0 goes at 1/2 * 2/3 = 1/3 to 1525, at 1/2 to 1625, and alone for what is left: 600 - 275 - 50.
   EXPECT_EQ(spans(program, trace, 1), (Texts{"0-700", "700-1900", "700-1625", "1900-2500"}));

@@ -16,20 +16,31 @@ simulator::Rate rate_of(double speed) {
   return std::max<simulator::Rate>(1, std::llround(speed * static_cast<double>(simulator::kFullSpeed)));
 }
 
-NodeNetwork network_of(const ContentionOptions& options) {
-  return {.ranks = *options.ranks_per_node,
+NodeNetwork network_of(const ContentionOptions& options, int ranks) {
+  return {.ranks = options.ranks_per_node.value_or(ranks),
           .cyclic = options.placement == "cyclic",
           .nics = options.nics.value_or(1),
           .speed = rate_of(options.nic_speed.value_or(1)),
           .core = options.core_speed ? rate_of(*options.core_speed) : 0};
 }
 
+SharedDevices devices_of(const ContentionOptions& options) {
+  SharedDevices devices{.ranks = options.ranks_per_device.value_or(1)};
+  for (const OpInfo& row : kOpTable) {
+    if (row.resource == Resource::compute)
+      devices.slowdowns[row.kind] = std::llround(options.slowdown.value_or(0) * SharedDevices::kWhole);
+  }
+  return devices;
+}
+
 Expected<ContendedStep> contended(const ContentionOptions& options, const TransportCapabilities& capabilities,
                                   const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(auto planned, evaluated("contention", read_subject(options.input, options.costs),
                                                  capabilities, output));
-  const SharedLinks links = shared_links(planned.analyzed, network_of(options));
-  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_shared(planned.analyzed, planned.contended(), links));
+  const SharedLinks links =
+      shared_links(planned.analyzed, network_of(options, planned.program().pipeline().ranks()));
+  PPSIM_ASSIGN_OR_RETURN(auto run,
+                         simulate_shared(planned.analyzed, planned.contended(), links, devices_of(options)));
   TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes
   ContendedStep step{std::move(planned), std::move(trace), 0, {}};
   step.makespan = step_times(step.planned.program(), step.trace).makespan;
@@ -47,14 +58,15 @@ std::string advice(const ContendedStep& step) {
   return held + ": more NICs, another --placement or fewer ranks of a node that send at once would help.";
 }
 
-void print_text(const ContendedStep& step) {
+void print_text(const ContendedStep& step, bool on_devices) {
   const Nanoseconds planned = step.planned.metrics.times.makespan;
   std::cout << simulated_line(step.planned.capabilities()) << '\n'
             << step.planned.name << ": " << step.planned.program().pipeline() << '\n'
             << "pipeline " << time_text(step.makespan) << ", " << time_text(planned)
-            << " where every transfer is alone";
+            << (on_devices ? " where everything is alone" : " where every transfer is alone");
   if (planned > 0) std::cout << " (" << difference_text(step.makespan, planned) << ")";
-  std::cout << '\n' << links_text(step.links, step.makespan) << advice(step) << '\n';
+  std::cout << '\n' << links_text(step.links, step.makespan);
+  if (!on_devices || !step.links.empty()) std::cout << advice(step) << '\n';
 }
 
 Json result_json(const ContendedStep& step) {
@@ -65,36 +77,44 @@ Json result_json(const ContendedStep& step) {
           {"transport", transport_name(step.planned.capabilities())}};
 }
 
+Expected<void> refuse(bool given, const std::string& option, bool of_job) {
+  if (!given) return {};
+  return make_error(ErrorCode::bad_argument,
+                    option + (of_job ? " is for all GPUs of a --model's job" : " is for --ranks-per-node"),
+                    {.found = option,
+                     .expected = of_job ? "no --ranks-per-node" : "--ranks-per-node N, or no such option"});
+}
+
 /// Options of the one network are none of the other's.
 Expected<void> check(const ContentionOptions& options) {
   const bool on_nodes = options.ranks_per_node.has_value();
-  if (!on_nodes && options.costs.model.empty())
-    return make_error(ErrorCode::bad_argument, "contention needs a network",
-                      {.found = "", .expected = "--ranks-per-node N, or --model with its --cluster"});
-  const auto refuse = [&](bool given, const char* option) -> Expected<void> {
-    if (!given) return {};
+  const bool on_devices = options.ranks_per_device.has_value();
+  if (on_devices != options.slowdown.has_value())
+    return make_error(ErrorCode::bad_argument, "a slowdown is of the ranks that share a device",
+                      {.found = on_devices ? "--ranks-per-device alone" : "--slowdown alone",
+                       .expected = "--ranks-per-device N --slowdown S"});
+  if (!on_nodes && !on_devices && options.costs.model.empty())
     return make_error(
-        ErrorCode::bad_argument,
-        std::string(option) + (on_nodes ? " is for all GPUs of a --model's job" : " is for --ranks-per-node"),
-        {.found = option,
-         .expected = on_nodes ? "no --ranks-per-node" : "--ranks-per-node N, or no such option"});
-  };
-  if (on_nodes) {
-    PPSIM_RETURN_IF_ERROR(refuse(options.oversubscription.has_value(), "--oversubscription"));
-    PPSIM_RETURN_IF_ERROR(refuse(options.rails, "--rails"));
-    return refuse(options.every_copy, "--every-copy");
+        ErrorCode::bad_argument, "contention needs a network",
+        {.found = "", .expected = "--ranks-per-node N, --ranks-per-device N, or --model with its --cluster"});
+  if (on_nodes || on_devices) {
+    PPSIM_RETURN_IF_ERROR(refuse(options.oversubscription.has_value(), "--oversubscription", true));
+    PPSIM_RETURN_IF_ERROR(refuse(options.rails, "--rails", true));
+    PPSIM_RETURN_IF_ERROR(refuse(options.every_copy, "--every-copy", true));
   }
-  PPSIM_RETURN_IF_ERROR(refuse(!options.placement.empty(), "--placement"));
-  PPSIM_RETURN_IF_ERROR(refuse(options.nic_speed.has_value(), "--nic-speed"));
-  return refuse(options.core_speed.has_value(), "--core-speed");
+  if (on_nodes) return {};
+  if (on_devices) PPSIM_RETURN_IF_ERROR(refuse(options.nics.has_value(), "--nics", false));
+  PPSIM_RETURN_IF_ERROR(refuse(!options.placement.empty(), "--placement", false));
+  PPSIM_RETURN_IF_ERROR(refuse(options.nic_speed.has_value(), "--nic-speed", false));
+  return refuse(options.core_speed.has_value(), "--core-speed", false);
 }
 
 int run(const ContentionOptions& options, const Output& output) {
   if (const auto good = check(options); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  return options.ranks_per_node ? run_on_nodes(options, *capabilities, output)
-                                : run_job(options, *capabilities, output);
+  return options.ranks_per_node || options.ranks_per_device ? run_on_nodes(options, *capabilities, output)
+                                                            : run_job(options, *capabilities, output);
 }
 
 void add_network_options(Command& command, ContentionOptions& options) {
@@ -123,6 +143,15 @@ void add_network_options(Command& command, ContentionOptions& options) {
       .add_option("--oversubscription", options.oversubscription,
                   "of a job: all of its NICs together over what passes between its nodes; default: no limit")
       .check(between(1, 1000000));
+  command
+      .add_option("--ranks-per-device", options.ranks_per_device,
+                  "consecutive ranks that share a device, where each slows the others down by --slowdown")
+      .check(count());
+  command
+      .add_option(
+          "--slowdown", options.slowdown,
+          "share of its time that computation takes longer for each other rank of its device that computes")
+      .check(between(0, 1000));
   command.add_flag("--rails", options.rails,
                    "of a job: GPUs with the same place in their nodes reach each other past the core");
   command.add_flag("--every-copy", options.every_copy,
@@ -173,7 +202,7 @@ int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& 
   if (output.json) {
     output.print(result_json(*step));
   } else {
-    print_text(*step);
+    print_text(*step, options.ranks_per_device.has_value());
   }
   return kDone;
 }

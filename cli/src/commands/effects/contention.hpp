@@ -15,9 +15,9 @@ struct ContentionOptions {
   CostOptions costs;
   TransportChoice transport;
   std::optional<int> ranks_per_node;  ///< empty: all GPUs of the --model's job
-  std::optional<int> nics;
+  std::optional<int> nics, ranks_per_device;
   std::string placement, trace;
-  std::optional<double> nic_speed, core_speed, oversubscription;
+  std::optional<double> nic_speed, core_speed, oversubscription, slowdown;
   bool rails = false;
   bool every_copy = false;
 };

@@ -284,9 +284,10 @@ Json outcome_json(const Outcome& outcome) {
 
 /// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
 int ranks_per_device(const Options& options, int ranks) {
-  const int device = options.measurement.device.backend == "cuda" ? options.measurement.device.ranks_per_device
+  const int device = options.measurement.device.backend == "cuda"
+                         ? options.measurement.device.ranks_per_device
                      : std::thread::hardware_concurrency() < static_cast<unsigned>(ranks) ? ranks
-                                                                                           : 1;
+                                                                                          : 1;
   return options.alone ? 1 : std::min(device, ranks);
 }
 

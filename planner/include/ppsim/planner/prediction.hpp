@@ -37,10 +37,9 @@ struct ExpectedTimes {
   const SlowdownFit* slowdowns = nullptr;  ///< null: ranks leave each other alone
 };
 
-/// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile(). With
-/// `slowdowns` ranks that share a device slow each other down in the simulation.
-/// Errors: those of verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a
-/// Program that hangs.
+/// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile().
+/// With `slowdowns` ranks that share a device slow each other down in the simulation. Errors: those of
+/// verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a Program that hangs.
 [[nodiscard]] Expected<Prediction> predict(const Program& program, const StageModel& model,
                                            const RunOptions& run, const ExpectedTimes& expected);
 

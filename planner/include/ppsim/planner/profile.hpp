@@ -22,8 +22,9 @@ struct SharedProfile {
   SlowdownFit slowdowns;
 };
 /// Requires and errors: as profile; `ranks_per_device` >= 1.
-[[nodiscard]] Expected<SharedProfile> profile_shared(std::span<const Program> programs, const StageModel& model,
-                                                     const RunOptions& run, int ranks_per_device);
+[[nodiscard]] Expected<SharedProfile> profile_shared(std::span<const Program> programs,
+                                                     const StageModel& model, const RunOptions& run,
+                                                     int ranks_per_device);
 
 }  // namespace ppsim::planner
 

@@ -36,10 +36,10 @@ struct SlowdownFit {
 
 /// Of each action of the steps it is known which other ranks of its device computed while it did. The
 /// slowdown is the one that makes the times alone of a class differ least, in sums of absolute deviations of
-/// their logarithms, so that a few outliers decide nothing; it is never below 0. A kind that ran among as many others at all
-/// times says nothing about it and has that of all kinds together. `undisturbed` is 0 unless another number
-/// explains clearly more. `alone` has the means of mean_costs.
-/// Requires: `ranks` >= 1 consecutive ones share a device; one pipeline in all runs.
+/// their logarithms, so that a few outliers decide nothing; it is never below 0. A kind that ran among as
+/// many others at all times says nothing about it and has that of all kinds together. `undisturbed` is 0
+/// unless another number explains clearly more. `alone` has the means of mean_costs. Requires: `ranks` >= 1
+/// consecutive ones share a device; one pipeline in all runs.
 [[nodiscard]] SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks);
 
 }  // namespace ppsim::planner

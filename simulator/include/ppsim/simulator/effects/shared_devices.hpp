@@ -10,9 +10,9 @@ namespace ppsim::simulator {
 
 /// Ranks that share a device and slow each other down, by its memory, caches, power or cores.
 ///
-/// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many others
-/// compute at that moment beyond `undisturbed`, s the slowdown of its kind. Rates change when one of them begins
-/// or ends, and never within a nanosecond.
+/// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many
+/// others compute at that moment beyond `undisturbed`, s the slowdown of its kind. Rates change when one of
+/// them begins or ends, and never within a nanosecond.
 struct SharedDevices {
   /// The unit of a slowdown: this is an action that takes its time once more for each other rank.
   static constexpr std::int64_t kWhole = 1'000'000;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ppsim/core/execution/analyzed_program.hpp"
+#include "ppsim/simulator/effects/shared_devices.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 
 namespace ppsim::simulator {
@@ -75,10 +76,11 @@ struct SharedRun {
 
 /// A run event by event in which transfers and collectives that share links slow each other down: each goes
 /// on at its fair rate until one begins or ends. Where nothing is shared, times are those of
-/// simulate_beside_transfers. A duration is taken for what moves at full speed, latency included.
-/// Errors: bad_argument when all durations together do not fit in 64 bits.
+/// simulate_beside_transfers. A duration is taken for what moves at full speed, latency included. Ranks of
+/// one of `devices` slow each other down, too. Requires and errors: those of simulate_on_devices.
 [[nodiscard]] Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed,
-                                                  const ContendedCosts& costs, const SharedLinks& links);
+                                                  const ContendedCosts& costs, const SharedLinks& links,
+                                                  const SharedDevices& devices = {});
 
 }  // namespace ppsim::simulator
 
