@@ -43,6 +43,22 @@ expect_json 'd["makespan_ns"] == 896000000'
 expect_exit 0 "${anomaly[@]}" --nic-speed 1.25 --json
 expect_json 'd["makespan_ns"] == 898050439'
 
+# Ranks that share a device: without a slowdown the step is that of simulate, and of GPipe all that meet are as slow. The
+# second of two ranks goes on alone: 1 + 4 * 1.5 + 1 for the forwards of five microbatches.
+for network in "" "--ranks-per-node 2"; do
+  expect_exit 0 contention 1f1b "${step[@]}" --ranks-per-device 4 --slowdown 0 $network --json
+  expect_json "d['makespan_ns'] == d['makespan_alone_ns'] == $alone"
+done
+expect_exit 0 contention forward-only --ranks 2 --microbatches 5 --unit F=1 --ranks-per-device 2 --slowdown 0.5 --json
+expect_json 'd["makespan_alone_ns"] == 6000000 and d["makespan_ns"] == 8000000 and d["links"] == []'
+expect_exit 0 contention forward-only --ranks 2 --microbatches 5 --unit F=1 --ranks-per-device 1 --slowdown 0.5 --json
+expect_json 'd["makespan_ns"] == 6000000'
+expect_error 2 "a slowdown is of the ranks that share a device" "found --slowdown alone" contention 1f1b "${step[@]}" --slowdown 1
+expect_error 2 "a slowdown is of the ranks that share a device" "" contention 1f1b "${step[@]}" --ranks-per-device 2
+expect_error 2 "--nics is for --ranks-per-node" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --nics 2
+expect_error 2 "--rails is for all GPUs" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --rails
+expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown -0.1
+
 # Text names what holds up, and a trace has the times.
 expect_exit 0 contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement cyclic --trace run.csv
 expect_out "pipeline 99.60 ms, 89.00 ms where every transfer is alone (+11.91 %)"
