@@ -65,6 +65,20 @@ expect_out "the table lacks the costs of actions (found no cost of I of stage 0"
 expect_out "error of the step: median"
 expect_exit 5 predict gpipe 1f1b --ranks 2 --microbatches 4 --transformer $model --time-limit 1e-9
 expect_out "2 schedules were left out"
+# More ranks than cores slow each other down: predictions with and without it.
+many=$(($(python3 -c 'import os; print(os.cpu_count())') + 1))
+crowd=(predict gpipe zb-h1 --ranks $many --microbatches 4 --transformer "${model/layers=2/layers=$many}" --steps 3)
+if ((many <= 33)); then
+  expect_exit 0 "${crowd[@]}" --json
+  expect_json "d['slowdowns']['ranks_per_device'] == $many and 0 <= d['slowdowns']['undisturbed_ranks'] < $many - 1"
+  expect_json 'all(k["slowdown"] >= 0 and k["actions"] > 0 for k in d["slowdowns"]["kinds"])'
+  expect_json 'all(p["undisturbed"]["simulated_step_ns"] > 0 for p in d["points"])'
+  expect_exit 0 "${crowd[@]}"
+  expect_out "slowdown by each"
+  expect_out "error undisturbed: median"
+fi
+expect_exit 0 "${crowd[@]}" --undisturbed --json
+expect_json '"slowdowns" not in d and all("undisturbed" not in p for p in d["points"])'
 expect_error 2 "nothing is measured" emulated predict gpipe --ranks 2 --microbatches 4 --backend emulated
 # The points of an interrupted run stay; what cannot be written is said before the calibration, or beside the result.
 cp points.jsonl earlier.jsonl
