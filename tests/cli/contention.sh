@@ -51,6 +51,8 @@ for network in "" "--ranks-per-node 2"; do
 done
 expect_exit 0 contention forward-only --ranks 2 --microbatches 5 --unit F=1 --ranks-per-device 2 --slowdown 0.5 --json
 expect_json 'd["makespan_alone_ns"] == 6000000 and d["makespan_ns"] == 8000000 and d["links"] == []'
+expect_exit 0 contention forward-only --ranks 2 --microbatches 5 --unit F=1 --ranks-per-device 2147483647 --slowdown 0.5 --json
+expect_json 'd["makespan_ns"] == 8000000'
 expect_exit 0 contention forward-only --ranks 2 --microbatches 5 --unit F=1 --ranks-per-device 1 --slowdown 0.5 --json
 expect_json 'd["makespan_ns"] == 6000000'
 expect_error 2 "a slowdown is of the ranks that share a device" "found --slowdown alone" contention 1f1b "${step[@]}" --slowdown 1

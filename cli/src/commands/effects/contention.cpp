@@ -24,8 +24,8 @@ NodeNetwork network_of(const ContentionOptions& options, int ranks) {
           .core = options.core_speed ? rate_of(*options.core_speed) : 0};
 }
 
-SharedDevices devices_of(const ContentionOptions& options) {
-  SharedDevices devices{.ranks = options.ranks_per_device.value_or(1)};
+SharedDevices devices_of(const ContentionOptions& options, int ranks) {
+  SharedDevices devices{.ranks = std::min(options.ranks_per_device.value_or(1), ranks)};
   for (const OpInfo& row : kOpTable) {
     if (row.resource == Resource::compute)
       devices.slowdowns[row.kind] = std::llround(options.slowdown.value_or(0) * SharedDevices::kWhole);
@@ -37,10 +37,10 @@ Expected<ContendedStep> contended(const ContentionOptions& options, const Transp
                                   const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(auto planned, evaluated("contention", read_subject(options.input, options.costs),
                                                  capabilities, output));
-  const SharedLinks links =
-      shared_links(planned.analyzed, network_of(options, planned.program().pipeline().ranks()));
-  PPSIM_ASSIGN_OR_RETURN(auto run,
-                         simulate_shared(planned.analyzed, planned.contended(), links, devices_of(options)));
+  const int ranks = planned.program().pipeline().ranks();
+  const SharedLinks links = shared_links(planned.analyzed, network_of(options, ranks));
+  PPSIM_ASSIGN_OR_RETURN(
+      auto run, simulate_shared(planned.analyzed, planned.contended(), links, devices_of(options, ranks)));
   TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes
   ContendedStep step{std::move(planned), std::move(trace), 0, {}};
   step.makespan = step_times(step.planned.program(), step.trace).makespan;
