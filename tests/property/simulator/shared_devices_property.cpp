@@ -11,7 +11,7 @@
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
-namespace ppsim {
+namespace ppsim::shared_devices_property {
 namespace {
 
 struct Case {
@@ -112,4 +112,4 @@ RC_GTEST_PROP(SharedDevices, StepsAreBetweenThoseOfNoneAndAllDisturbedAtAllTimes
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::shared_devices_property

@@ -11,7 +11,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::slowdown_fit_test {
 namespace {
 
 using enum OpKind;
@@ -143,4 +143,4 @@ TEST(SlowdownFit, ARankOfItsOwnIsNotSlowedDown) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::slowdown_fit_test

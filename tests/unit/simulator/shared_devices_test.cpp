@@ -9,7 +9,7 @@
 #include "support/programs.hpp"
 #include "support/timing.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::shared_devices_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -124,4 +124,4 @@ TEST(SharedDevices, TooLongActionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::shared_devices_test
