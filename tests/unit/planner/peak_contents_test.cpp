@@ -10,7 +10,7 @@
 namespace ppsim::test {
 namespace {
 
-Evaluation evaluated(std::string_view name, const SizeTable& sizes) {
+Evaluation contents_evaluated(std::string_view name, const SizeTable& sizes) {
   ScheduleParameters parameters{.ranks = 4, .microbatches = 8};
   if (name == "interleaved-1f1b") parameters.chunks = 2;
   CostBinding costs;
@@ -34,7 +34,7 @@ SizeTable sizes_of_stages() {
 
 TEST(PeakContents, AddUpToThePeakLargestFirst) {
   for (const char* name : {"gpipe", "interleaved-1f1b", "zb-h1"}) {
-    const Evaluation step = evaluated(name, sizes_of_stages());
+    const Evaluation step = contents_evaluated(name, sizes_of_stages());
     const auto contents = peak_contents(step);
     for (int r = 0; r < 4; ++r) {
       Bytes sum = 0;
@@ -50,13 +50,13 @@ TEST(PeakContents, AddUpToThePeakLargestFirst) {
 
 /// All eight microbatches are alive when GPipe turns round.
 TEST(PeakContents, AreTheTensorsThatAreAliveThen) {
-  const auto contents = peak_contents(evaluated("gpipe", sizes_of_stages()));
+  const auto contents = peak_contents(contents_evaluated("gpipe", sizes_of_stages()));
   EXPECT_EQ(contents[RankId(3)].front(), (KindBytes{TensorKind::parameters, 1000}));
   EXPECT_EQ(contents[RankId(3)][1], (KindBytes{TensorKind::saved_for_weight, 8 * 70}));
 }
 
 TEST(PeakContents, OfNoSizesAreNothing) {
-  for (const auto& contents : peak_contents(evaluated("gpipe", {}))) EXPECT_TRUE(contents.empty());
+  for (const auto& contents : peak_contents(contents_evaluated("gpipe", {}))) EXPECT_TRUE(contents.empty());
 }
 
 }  // namespace
