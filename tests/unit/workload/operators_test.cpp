@@ -33,7 +33,7 @@ TEST(OperatorTable, InterpolatesRatesBetweenTheirNeighbours) {
   EXPECT_NEAR(middle, std::sqrt(low * high), 1e-6 * middle) << "half the way in logarithms";
 }
 
-/// A product, and the time in ns that one H100 took for it alone (studies/h100/bench.json, plain calls).
+/// A product, and the time in ns that one H100 took for it alone (studies/h100/products.json, plain calls).
 struct MeasuredProduct {
   Product product;
   double ns;
