@@ -35,6 +35,18 @@ RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" 
 RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}" --transport copy
 RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
 
+# A graph over NCCL has no launch order, so tensors are proved without it; streamed, the device is what is missing.
+unset WORLD_SIZE LOCAL_RANK
+cat >race.json <<'END'
+{"format": "ppsim-program", "version": 1, "pipeline": {"ranks": 2, "stages": 2, "microbatches": 1},
+ "communicators": [{"name": "a", "members": [0, 1]}, {"name": "b", "members": [0, 1]}, {"name": "c", "members": [0, 1]},
+                   {"name": "d", "members": [0, 1]}],
+ "ranks": [["0F0", "0SEND_F0@0", "0OFFLOAD0", "0RELOAD0", "0RECV_B0@1 after 3", "0SEND_A0>1@2", "0RECV_A0<1@3", "0B0"],
+           ["1RECV_F0@0", "1F0", "0RECV_A0<0@2", "0SEND_A0>0@3", "1B0", "1SEND_B0@1"]]}
+END
+expect_error 4 "tensor_use is refuted" "0SEND_A0>1 has freed it" run race.json --backend cuda --transport nccl --graphs
+expect_error 1 "opening its stages" "cuBLASLt" run race.json --backend cuda --transport nccl
+
 # On a CPU each of them would run everything: they are sent to MPI. One process goes on, and so does a batch script.
 unset WORLD_SIZE LOCAL_RANK
 cpu=(run 1f1b --ranks 2 --microbatches 2 --steps 1)
@@ -44,6 +56,9 @@ for started in OMPI_COMM_WORLD_SIZE,OMPI_COMM_WORLD_RANK PMI_SIZE,PMI_RANK SLURM
     expect_error 2 "a launcher has started 2 processes" "found ${started%,*}=2" $command
   done
   expect_error 2 "whole program" "--transport mpi" "${cpu[@]}"
+  # Those of MPICH and parts of torchrun's are not met.
+  [[ $started == OMPI* || $started == SLURM* ]] ||
+    expect_error 2 "whole program" "torchrun or srun" "${run[@]}" --transport copy
   export "${started%,*}=1"
   expect_exit 0 "${cpu[@]}"
   unset "${started%,*}" "${started#*,}"

@@ -129,6 +129,9 @@ int on_mpi_processes(const Output& output, const ProcessRun& run) {
 
 int on_launched_processes(const Output& output, const ProcessRun& run) {
   if (!is_launched()) {
+    if (auto alone = check_alone("Open MPI's mpirun, torchrun or srun, or a start without a launcher");
+        !alone)
+      return report(alone.error(), output);
     const Expected<int> code = run(output, nullptr);
     return code ? *code : report(code.error(), output);
   }

@@ -33,8 +33,9 @@ TransportCapabilities capabilities_of(const RunOptions& run) {
   TransportCapabilities capabilities = run.capabilities;
   const auto* const cuda = std::get_if<CudaOptions>(&run.backend);
   if (cuda == nullptr) return capabilities;
-  // Copies are enqueued behind all that they wait for: no order of launches holds them up.
-  if (cuda->transport == CudaTransport::copy)
+  // Copies are enqueued behind all that they wait for, and a graph has no launch order: none holds anything
+  // up, and none may be counted on.
+  if (cuda->transport == CudaTransport::copy || cuda->graphs)
     capabilities.launches = {};
   else
     capabilities.launches = {LaunchOrder::start, false, cuda->one_hardware_queue};

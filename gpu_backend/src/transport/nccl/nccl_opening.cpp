@@ -62,6 +62,17 @@ std::set<CommunicatorId> communicators_of_sums(const Program& program) {
 /// Of a sum in a graph, at most.
 constexpr int kMaxSumCtas = 32;
 
+/// Variables that have NCCL launch other numbers of blocks than it is asked for.
+void check_blocks_are_ours(const EnvironmentTable& environment) {
+  for (const char* const name : {"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}) {
+    const std::string found = environment.get(name);
+    if (found.empty()) continue;
+    throw BackendError(ErrorCode::bad_argument,
+                       std::string("in a graph the kernels of all communicators need room at once (found ") +
+                           name + "=" + found + ", expected " + name + " unset, or a run without graphs)");
+  }
+}
+
 /// Before 2.26 NCCL_LAUNCH_ORDER_IMPLICIT means nothing, and several communicators may deadlock.
 void check_keeps_order(const NcclTable& nccl) {
   constexpr int kMinVersion = 22600;
@@ -84,6 +95,7 @@ NcclChannels::NcclChannels(const NcclSetup& setup)
       watch_({setup.api.clock, setup.check_abort, [this] { release(); }}) {
   check_keeps_order(api_.nccl);
   order_launches(api_.environment, graphs_);
+  if (graphs_) check_blocks_are_ours(api_.environment);
   if (graphs_) sum_ctas_ = sum_ctas();
   constexpr double kNanosecondsPerSecond = 1e9;
   timeout_ = static_cast<Nanoseconds>(setup.timeout_s * kNanosecondsPerSecond);
@@ -116,7 +128,7 @@ void NcclChannels::make_root(const NcclSetup& setup) {
 }
 
 /// More blocks than a message needs take multiprocessors from products; a sum has what NCCL gives it, but in
-/// a graph no more than check_room() counts.
+/// a graph its share of the room.
 NcclConfig NcclChannels::config_of(CommunicatorId id) const {
   NcclConfig config;
   config.blocking = 1;
@@ -130,7 +142,7 @@ NcclConfig NcclChannels::config_of(CommunicatorId id) const {
 }
 
 /// In a graph kernels of several communicators start in any order. A communicator has one kernel at a time;
-/// where those of all have room, none waits for another one's end. All ranks find the same.
+/// where those of all have room, none waits for another one's end. All ranks find the same on like devices.
 int NcclChannels::sum_ctas() const {
   const int room = ranks_.front()->place().multiprocessors;
   int ctas = kMaxSumCtas;

@@ -14,6 +14,7 @@
 #include "device/cuda/held_contexts.hpp"
 #include "executor/gpu/gpu_ranks.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
@@ -197,6 +198,26 @@ TEST(GpuHostPath, AGraphHasNoLaunchOrder) {
   EXPECT_EQ(result.error().message,
             "the driver cannot load a graph that has NCCL's launch order (found "
             "NCCL_LAUNCH_ORDER_IMPLICIT=1, expected NCCL_LAUNCH_ORDER_IMPLICIT=0, or unset)");
+}
+
+TEST(GpuHostPath, AGraphIsProvedWithoutALaunchOrder) {
+  const TransportCapabilities streamed = capabilities_of({.backend = CudaOptions{}});
+  EXPECT_EQ(streamed.guaranteed_launches.order, LaunchOrder::start);
+  const TransportCapabilities graph = capabilities_of({.backend = CudaOptions{.graphs = true}});
+  EXPECT_EQ(graph.launches, decltype(graph.launches){});
+  EXPECT_EQ(graph.guaranteed_launches, graph.launches);
+}
+
+TEST(GpuHostPath, AGraphHasTheBlocksThatItAsksFor) {
+  const Program program = host_path_program("1f1b", 2, 2);
+  FakeRunOptions options{.cuda = {.graphs = true, .host_threads = false}};
+  options.tamper = [](GpuApi& api) { api.environment.set("NCCL_MIN_CTAS", "32"); };
+  FakeGpu gpu(devices_for(program));
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "in a graph the kernels of all communicators need room at once (found NCCL_MIN_CTAS=32, expected "
+            "NCCL_MIN_CTAS unset, or a run without graphs)");
 }
 
 TEST(GpuHostPath, AGraphNeedsRoomForTheKernelsOfAllCommunicators) {
