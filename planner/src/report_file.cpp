@@ -44,20 +44,8 @@ ReportEntry entry_of(const Evaluation& step) {
   return entry;
 }
 
-}  // namespace
-
-Expected<void> write_run_report(const std::string& path, const RunView& measured, const TimedTrace& simulated,
-                                const std::string& command) {
-  RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
-  const RunMetrics measured_metrics = measure(measured);
-  const RunMetrics simulated_metrics = measure(prediction);
-  std::vector<ReportFact> facts = {{"pipeline", written(measured.program.pipeline())},
-                                   {"transport", written(measured.analyzed.capabilities())}};
-  const auto hashes = hashes_of(measured);
-  facts.insert(facts.end(), hashes.begin(), hashes.end());
-  std::vector<ReportEntry> entries = {{"measured", measured, measured_metrics, {}, facts},
-                                      {"simulated", prediction, simulated_metrics, {}, facts}};
-  for (ReportEntry& entry : entries) entry.sizes_known = !measured.sizes.entries().empty();
+Expected<void> write_overlay(const std::string& path, const std::vector<ReportEntry>& entries,
+                             const std::string& command) {
   std::ostringstream page;
   write_report(page, entries,
                {.title = "Measured over simulated",
@@ -65,6 +53,36 @@ Expected<void> write_run_report(const std::string& path, const RunView& measured
                 .overlay = true,
                 .command = command});
   return write_text_file(path, page.view());
+}
+
+ReportEntry measured_entry(const RunView& measured, const RunMetrics& metrics) {
+  ReportEntry entry{"measured", measured, metrics};
+  entry.facts = {{"pipeline", written(measured.program.pipeline())},
+                 {"transport", written(measured.analyzed.capabilities())}};
+  const auto hashes = hashes_of(measured);
+  entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
+  entry.sizes_known = !measured.sizes.entries().empty();
+  return entry;
+}
+
+}  // namespace
+
+Expected<void> write_run_report(const std::string& path, const RunView& measured, const TimedTrace& simulated,
+                                const std::string& command) {
+  const RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
+  const RunMetrics measured_metrics = measure(measured);
+  const RunMetrics simulated_metrics = measure(prediction);
+  ReportEntry below = measured_entry(prediction, simulated_metrics);
+  below.name = "simulated";
+  return write_overlay(path, {measured_entry(measured, measured_metrics), below}, command);
+}
+
+Expected<void> write_run_report(const std::string& path, const RunView& measured, const Evaluation& simulated,
+                                const std::string& command) {
+  const RunMetrics measured_metrics = measure(measured);
+  ReportEntry below = entry_of(simulated);
+  below.name = "simulated";
+  return write_overlay(path, {measured_entry(measured, measured_metrics), below}, command);
 }
 
 Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,

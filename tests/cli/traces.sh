@@ -32,6 +32,13 @@ expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv --report bo
 grep -q '"overlay":true' both.html || fail "no overlay"
 grep -q '"name":"measured","makespan":28000000' both.html || fail "no measured step"
 grep -q '"name":"simulated","makespan":14000000' both.html || fail "no simulated step"
+# The simulated step has its end, and the page what it assumes.
+job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 8)
+expect_exit 0 simulate 1f1b "${job[@]}" --trace job.csv --report alone.html
+expect_exit 0 simulate 1f1b "${job[@]}" --compare-trace job.csv --report over.html
+step=$(grep -o '"step":[0-9]*' alone.html | head -1)
+grep -q "$step" over.html || fail "the headline is not the whole step"
+grep -q "memory of this run" over.html || fail "no verdict on memory"
 for rank in 0 1; do
   for run in simulated measured; do grep -q "rank $rank $run" both.json || fail "no $run rank $rank"; done
 done

@@ -205,7 +205,7 @@ Expected<void> write_outputs(const Options& options, const Evaluation& step,
   }
   if (!options.trace.empty()) PPSIM_RETURN_IF_ERROR(write_trace_file(options.trace, runs));
   if (options.report.empty()) return {};
-  return measured ? write_run_report(options.report, runs[1].run, step.trace, command)
+  return measured ? write_run_report(options.report, runs[1].run, step, command)
                   : write_report_file(options.report, {&step, 1}, {}, command);
 }
 

@@ -111,7 +111,7 @@ class Runtime:
         proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
 
         def refuse_or_plan() -> tuple[Plan, meeting.Pipeline]:
-            _check_limits(deadline_s, silence_s, kept_traces, clip_norm)
+            _check_limits(deadline_s, silence_s, kept_traces, clip_norm, meeting_s)
             meeting.prepare(self.backend)
             transport = transport_of(self.backend)
             admit(self.program, transport, proof, unverified, None)
@@ -288,10 +288,14 @@ def _check_modules(stages: Mapping[int, Any]) -> None:
             raise Error(f"stage {number} is not a module", found=type(module).__name__, expected="torch.nn.Module")
 
 
-def _check_limits(deadline_s: float | None, silence_s: float, kept_traces: int, clip_norm: float | None) -> None:
+def _check_limits(
+    deadline_s: float | None, silence_s: float, kept_traces: int, clip_norm: float | None, meeting_s: float
+) -> None:
     """Those that no run can keep, or that would end one in which nothing is wrong."""
     if deadline_s is not None and deadline_s < 0:
         raise Error("a deadline is no negative time", found=f"deadline_s={deadline_s:g}", expected="seconds, or 0 for no deadline")
+    if meeting_s <= 0:
+        raise Error("ranks need time to meet", found=f"meeting_s={meeting_s:g}", expected="seconds above 0")
     if silence_s < _MIN_SILENCE_S:
         raise Error("a rank that is well can be silent for longer", found=f"silence_s={silence_s:g}",
                     expected=f"{_MIN_SILENCE_S:g} seconds or more")

@@ -82,7 +82,8 @@ Expected<void> refuse(bool given, const std::string& option, bool of_job) {
   return make_error(ErrorCode::bad_argument,
                     option + (of_job ? " is for all GPUs of a --model's job" : " is for --ranks-per-node"),
                     {.found = option,
-                     .expected = of_job ? "no --ranks-per-node" : "--ranks-per-node N, or no such option"});
+                     .expected = of_job ? "neither --ranks-per-node nor --ranks-per-device"
+                                        : "--ranks-per-node N, or no such option"});
 }
 
 /// Options of the one network are none of the other's.

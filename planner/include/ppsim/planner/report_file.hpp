@@ -26,6 +26,9 @@ struct ReportWork {
 /// Errors: io.
 [[nodiscard]] Expected<void> write_run_report(const std::string& path, const RunView& measured,
                                               const TimedTrace& simulated, const std::string& command = {});
+/// The same over a simulated step with all that its page says by itself: its end, model, layout and memory.
+[[nodiscard]] Expected<void> write_run_report(const std::string& path, const RunView& measured,
+                                              const Evaluation& simulated, const std::string& command = {});
 
 }  // namespace ppsim::planner
 
