@@ -81,6 +81,11 @@ def test_what_a_rank_refuses_all_say(tmp_path):
     assert not first["group"] and not second["group"]
 
 
+def test_a_block_frozen_on_one_of_its_owners_is_named(tmp_path):
+    for one in run("faults:frozen_on_one", 2, tmp_path):
+        assert "trains other parameters of block 0 than rank" in f"{one.value} {one.error}", one
+
+
 def test_torchrun_ends_with_the_reason(tmp_path):
     """It ends the others as soon as one is dead; they have said by then who it was."""
     command = [

@@ -149,6 +149,29 @@ def _check_replicas(rank: int, hellos: Mapping[int, Hello]) -> None:
                         found=str(theirs["replicas"] or "plain modules"), expected=str(mine["replicas"]))
 
 
+def compare_shared(store: Any, plan: Plan, shapes: Mapping[int, list[list[int]]], seconds: float) -> None:
+    """shapes: by block, of the parameters that this rank trains of it. Raises Error naming the first owner of a block
+    that trains others: each would wait for sums that the other never begins."""
+    for block, mine in shapes.items():
+        store.set(f"trained/{block}/{plan.rank}", json.dumps(mine))
+    until = time.monotonic() + seconds
+    for block, mine in shapes.items():
+        for other in plan.owners(block):
+            key = f"trained/{block}/{other}"
+            while not store.check([key]):
+                if time.monotonic() > until:
+                    raise Error(f"rank {other} did not come within {seconds:g} s", code="failed")
+                time.sleep(0.02)
+            theirs = json.loads(store.get(key))
+            if theirs != mine:
+                raise Error(f"rank {other} trains other parameters of block {block} than rank {plan.rank}, which owns it too",
+                            code="refused", found=_shapes_text(theirs), expected=_shapes_text(mine))
+
+
+def _shapes_text(shapes: list[list[int]]) -> str:
+    return f"shapes {', '.join(map(str, shapes))}" if shapes else "none: all are frozen"
+
+
 def _hellos(store: Any, members: Sequence[int], seconds: float) -> dict[int, Hello]:
     hellos: dict[int, Hello] = {}
     until = time.monotonic() + seconds

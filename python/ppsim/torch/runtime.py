@@ -134,7 +134,7 @@ class Runtime:
         self._watch = Watch(self._plan, stores.own(), silence_s=silence_s, replicas=stores.of_replicas())
         self._steps, self._closed, self._failed = 0, False, False
         try:
-            self._open(stages, loss, optimizer, stores, tied=tied, scale=scale_gradients, clip_norm=clip_norm)
+            self._open(stages, loss, optimizer, stores, meeting_s, tied=tied, scale=scale_gradients, clip_norm=clip_norm)
         except BaseException as wrong:  # the others wait for this rank
             self._watch.fail(described(wrong))
             self._watch.close()
@@ -147,7 +147,7 @@ class Runtime:
 
     def _open(
         self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None,
-        stores: meeting.Stores, *, tied: Tied, scale: bool, clip_norm: float | None,
+        stores: meeting.Stores, meeting_s: float, *, tied: Tied, scale: bool, clip_norm: float | None,
     ) -> None:
         self._device = device_of(stages.values(), self.backend)
         self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
@@ -155,6 +155,7 @@ class Runtime:
         self._weights = Weights(self._plan, self._stages, ties, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
         meeting.open_default_group(self.backend, stores, self._plan, self._device)
         self._store = stores.own()
+        meeting.compare_shared(self._store, self._plan, self._weights.shared_shapes(), meeting_s)
         self._transfers = Transfers(self._plan, self._pipeline.processes, self.backend, self._device)
         self._transfers.warm_up()
         self._transfers.open_replicas({number: stage.replicas for number, stage in self._stages.items()})

@@ -66,6 +66,11 @@ class Weights:
                 stage.versions.clear()
                 self._make_version(number, 0)
 
+    def shared_shapes(self) -> dict[int, list[list[int]]]:
+        """What is trained of each block that other ranks own, too: all of them must train the same."""
+        shared = (block for block in sorted(self._copies) if len(self._plan.owners(block)) > 1)
+        return {block: [list(p.shape) for p in self._copies[block][0]] for block in shared}
+
     def spread(self, broadcast: Callable[[Any, int], None]) -> None:
         """Gives all copies of a block the parameters of its first owner, as DistributedDataParallel does."""
         for block in sorted(self._copies):

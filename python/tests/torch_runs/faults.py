@@ -86,6 +86,19 @@ def lacks_proof(ranks: int) -> Any:
     return _refusal(lambda: runtime(small(ranks), rank, **options))
 
 
+def frozen_on_one() -> Any:
+    """Rank 0 has frozen its copies of blocks that rank 1 owns, too."""
+    program = ppsim.lower(ppsim.generate("chimera", ranks=2, microbatches=4), with_=("reduce-grad", "opt"))
+    rank = int(os.environ["RANK"])
+    mine = {s: module.requires_grad_(rank != 0) for s, module in modules(program).items() if program.placement[s] == rank}
+    proof = ppsim.check(program, transport="in-process")
+
+    def sgd(parameters: list[Any]) -> Any:
+        return torch.optim.SGD(parameters, lr=0.1)
+
+    return _refusal(lambda: ppsim.torch.Runtime(program, mine, proof, loss=loss, optimizer=sgd, meeting_s=10))
+
+
 def wrong_batches() -> dict[str, str]:
     """Steps of one rank with what is no batch, and an optimizer that is none: the error of each."""
     program = ppsim.lower(ppsim.generate("1f1b", ranks=1, microbatches=4), with_=("reduce-grad", "opt"))
