@@ -9,9 +9,8 @@ namespace {
 /// The events so far.
 struct State {
   std::vector<bool> started, complete;  ///< per instruction
-  std::vector<bool> over;               ///< per instruction: the work of compute and copy
+  std::vector<bool> over;               ///< per instruction: the work of compute, copy and collectives
   std::vector<bool> out, received;      ///< per message
-  std::vector<bool> met;                ///< per meeting
 
   friend auto operator<=>(const State&, const State&) = default;
 };
@@ -27,7 +26,7 @@ class Explorer {
   std::optional<std::vector<Bytes>> run(std::size_t limit) {
     const std::vector<bool> none(graph_.size(), false);
     const std::vector<bool> unsent(graph_.messages.size(), false);
-    visit({none, none, none, unsent, unsent, std::vector<bool>(graph_.meetings.size(), false)});
+    visit({none, none, none, unsent, unsent});
     while (!open_.empty()) {
       if (seen_.size() > limit) return std::nullopt;
       const State state = open_.back();
@@ -50,17 +49,21 @@ class Explorer {
 
   void expand(const State& state) {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
-      const bool works = graph_.messages_of(id_of(i)).empty() && graph_.meeting_of[i] < 0;
-      if (works && state.started[i] && !state.over[i]) follow(state, &State::over, i);
+      const bool works = graph_.messages_of(id_of(i)).empty();
+      if (works && state.started[i] && !state.over[i] && all_have_started(state, graph_.meeting_of[i]))
+        follow(state, &State::over, i);
     }
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) {
       if (!state.out[m] && may_leave(state, graph_.messages[m])) follow(state, &State::out, m);
     }
-    for (std::size_t c = 0; c < graph_.meetings.size(); ++c) {
-      const auto members = graph_.members_of(graph_.meetings[c]);
-      const bool all = std::ranges::all_of(members, [&](InstructionId id) { return has(state.started, id); });
-      if (!state.met[c] && graph_.meetings[c].complete && all) follow(state, &State::met, c);
-    }
+  }
+
+  /// Each member of a collective ends by itself once all have started.
+  [[nodiscard]] bool all_have_started(const State& state, std::int32_t index) const {
+    if (index < 0) return true;
+    const auto& meeting = graph_.meetings[static_cast<std::size_t>(index)];
+    return meeting.complete && std::ranges::all_of(graph_.members_of(meeting),
+                                                   [&](InstructionId id) { return has(state.started, id); });
   }
 
   [[nodiscard]] bool may_leave(const State& state, const Message& message) const {
@@ -104,13 +107,10 @@ class Explorer {
   void complete(State& state) const {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const auto messages = graph_.messages_of(id_of(i));
-      const bool works = messages.empty() && graph_.meeting_of[i] < 0;
       const bool over = std::ranges::all_of(messages, [&](std::uint32_t m) {
         return graph_.messages[m].send == id_of(i) ? state.out[m] : state.received[m];
       });
-      if (state.started[i] && over && has(state.met, graph_.meeting_of[i]) && (!works || state.over[i])) {
-        state.complete[i] = true;
-      }
+      if (state.started[i] && over && (!messages.empty() || state.over[i])) state.complete[i] = true;
     }
   }
 

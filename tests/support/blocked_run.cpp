@@ -1,6 +1,7 @@
 #include "support/blocked_run.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ppsim::test {
 namespace {
@@ -44,7 +45,7 @@ class Run {
       const auto members = graph_.members_of(graph_.meetings[c]);
       const bool ready = graph_.meetings[c].complete &&
                          std::all_of(members.begin(), members.end(), [&](auto id) { return started(id); });
-      moved |= ready && mark(met_, c, Obstacle::Kind::meeting);
+      moved |= ready && std::exchange(met_[c], 1) == 0;
     }
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       moved |= move_instruction(InstructionId(static_cast<std::int32_t>(i)));
@@ -102,14 +103,12 @@ class Run {
 
 std::vector<Obstacle> parts_of(const ExecutionGraph& graph, InstructionId id) {
   std::vector<Obstacle> parts;
-  // Under rendezvous both ends are over together, so what stops one stops the other.
+  // Under rendezvous both ends are over together, so what stops one stops the other. Members of a collective
+  // complete one by one.
   const bool credits = graph.capabilities.credits.has_value();
   for (const std::uint32_t m : graph.messages_of(id)) {
     const bool receives = credits && graph.messages[m].receive == id;
     parts.push_back({receives ? Obstacle::Kind::received : Obstacle::Kind::out, m});
-  }
-  if (const std::int32_t meeting = graph.meeting_of[id.index()]; meeting >= 0) {
-    parts.push_back({Obstacle::Kind::meeting, static_cast<std::size_t>(meeting)});
   }
   if (parts.empty()) parts.push_back({Obstacle::Kind::work, id.index()});
   return parts;

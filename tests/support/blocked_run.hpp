@@ -8,8 +8,8 @@ namespace ppsim::test {
 
 /// One thing that a blocked run never lets come to its end.
 struct Obstacle {
-  enum class Kind { work, out, received, meeting } kind = Kind::work;
-  std::size_t index = 0;  ///< of the instruction, message or meeting
+  enum class Kind { work, out, received } kind = Kind::work;
+  std::size_t index = 0;  ///< of the instruction or message
 };
 
 /// The conditions for the end of all parts of the instruction.

@@ -54,8 +54,9 @@ void CertificateClocks::number_tracks(const Program& program) {
   }
   for (std::size_t k = 0; k < program.communicators().size(); ++k) {
     for (const RankId rank : program.communicators()[k].members) {
-      if (width_[rank] < kMaxTracksOfRank)
-        met_place_[{rank, tracks_.first_communicator() + k}] = add_track(rank, 1);
+      if (width_[rank] >= kMaxTracksOfRank) continue;
+      const CommunicatorId communicator(static_cast<std::int32_t>(k));
+      member_place_[tracks_.membership(communicator, rank)] = add_track(rank, 1);
     }
   }
 }
@@ -80,9 +81,9 @@ void CertificateClocks::number_rows(const Program& program) {
 
 int CertificateClocks::place(RankId rank, CertificateTracks::Part part) const {
   if (part.track < tracks_.first_channel()) return kWork + static_cast<int>(part.track % kWorkTracks);
-  if (part.track >= tracks_.first_communicator()) {
-    const auto entry = met_place_.find({rank, part.track});
-    return entry == met_place_.end() ? kUntracked : entry->second;
+  if (part.track >= tracks_.first_membership()) {
+    const auto entry = member_place_.find(part.track);
+    return entry == member_place_.end() ? kUntracked : entry->second;
   }
   const std::size_t channel = (part.track - tracks_.first_channel()) / tracks_.events();
   const std::size_t event = (part.track - tracks_.first_channel()) % tracks_.events();

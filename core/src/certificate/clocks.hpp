@@ -84,9 +84,9 @@ class CertificateClocks {
   std::vector<std::array<End, 2>> ends_;           ///< per channel: of the sender, of the receiver
   std::vector<std::vector<std::size_t>> between_;  ///< per pair of ranks, the tracked channels between them
   std::vector<std::size_t> pair_of_;               ///< per channel, into between_
-  std::map<std::pair<RankId, std::size_t>, int> met_place_;  ///< of (rank, track of a communicator)
-  std::vector<char> over_;                                   ///< per message and event
-  std::unique_ptr<std::int32_t[]> counts_;  ///< no vector: each row is written before it is read
+  std::map<std::size_t, int> member_place_;        ///< of the track of a membership
+  std::vector<char> over_;                         ///< per message and event
+  std::unique_ptr<std::int32_t[]> counts_;         ///< no vector: each row is written before it is read
 };
 
 }  // namespace ppsim

@@ -120,7 +120,6 @@ class CausalityPass {
     const std::size_t row = meeting_[meeting] = make();
     for (const InstructionId member : graph_.members_of(graph_.meetings[meeting]))
       merge(row, instruction_[member.index()]);
-    reach(row, tracks_.met(meeting));
     return row;
   }
 

@@ -1,11 +1,13 @@
 #include "tracks.hpp"
 
+#include <algorithm>
+
 namespace ppsim {
 
 CertificateTracks::CertificateTracks(const Program& program, const ExecutionGraph& graph)
-    : graph_(graph),
-      first_channel_(2 * static_cast<std::size_t>(program.pipeline().ranks())),
-      communicators_(program.communicators().size()) {
+    : program_(program),
+      graph_(graph),
+      first_channel_(2 * static_cast<std::size_t>(program.pipeline().ranks())) {
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     rank_of_.resize(program.last(RankId(r)).index(), RankId(r));
   }
@@ -21,7 +23,15 @@ CertificateTracks::CertificateTracks(const Program& program, const ExecutionGrap
     channels_.back().last = m + 1;
     channel_of_.push_back(static_cast<std::uint32_t>(channels_.size() - 1));
   }
-  first_communicator_ = first_channel_ + channels_.size() * events();
+  first_membership_.push_back(first_channel_ + channels_.size() * events());
+  for (const Communicator& communicator : program.communicators())
+    first_membership_.push_back(first_membership_.back() + communicator.members.size());
+}
+
+std::size_t CertificateTracks::membership(CommunicatorId communicator, RankId member) const {
+  const std::vector<RankId>& members = program_.communicators()[communicator.index()].members;
+  const auto at = std::find(members.begin(), members.end(), member);
+  return first_membership_[communicator.index()] + static_cast<std::size_t>(at - members.begin());
 }
 
 }  // namespace ppsim

@@ -9,8 +9,9 @@
 namespace ppsim {
 
 /// Numbers the tracks of a Program: the computation and the copies of each rank, then the messages of each
-/// channel as they go out and as they are received (under rendezvous one track), then the collectives of each
-/// communicator. What lies on a track is over one after another, so how far it has come is one number.
+/// channel as they go out and as they are received (under rendezvous one track), then, for each member of
+/// each communicator, its parts of the collectives. What lies on a track is over one after another, so how
+/// far it has come is one number.
 class CertificateTracks {
  public:
   /// Something that is over when its track has come to `count`.
@@ -29,11 +30,13 @@ class CertificateTracks {
   /// Requires: every message and meeting is complete.
   CertificateTracks(const Program& program, const ExecutionGraph& graph);
 
-  [[nodiscard]] std::size_t size() const { return first_communicator_ + communicators_; }
+  [[nodiscard]] std::size_t size() const { return first_membership_.back(); }
   [[nodiscard]] RankId rank_of(InstructionId id) const { return rank_of_[id.index()]; }
   [[nodiscard]] const std::vector<Channel>& channels() const { return channels_; }
   [[nodiscard]] std::size_t first_channel() const { return first_channel_; }
-  [[nodiscard]] std::size_t first_communicator() const { return first_communicator_; }
+  [[nodiscard]] std::size_t first_membership() const { return first_membership_.front(); }
+  /// Requires: the rank is a member.
+  [[nodiscard]] std::size_t membership(CommunicatorId communicator, RankId member) const;
   [[nodiscard]] std::size_t channel_of(std::size_t message) const { return channel_of_[message]; }
   /// Tracks of a channel: 1 under rendezvous, 2 with credits.
   [[nodiscard]] std::size_t events() const { return graph_.capabilities.credits ? 2 : 1; }
@@ -44,8 +47,10 @@ class CertificateTracks {
   [[nodiscard]] Part received(std::size_t message) const {
     return {first_channel_ + channel_of_[message] * events() + events() - 1, count(message)};
   }
-  [[nodiscard]] Part met(std::size_t meeting) const {
-    return {first_communicator_ + graph_.meetings[meeting].communicator.index(), count(meeting)};
+  /// Requires: an instruction of a collective.
+  [[nodiscard]] Part member(InstructionId id) const {
+    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[id.index()]);
+    return {membership(graph_.meetings[meeting].communicator, rank_of(id)), count(meeting)};
   }
   /// Requires: neither transfer nor collective.
   [[nodiscard]] Part work(InstructionId id) const {
@@ -58,7 +63,7 @@ class CertificateTracks {
     const auto messages = graph_.messages_of(id);
     const std::int32_t meeting = graph_.meeting_of[id.index()];
     for (const std::uint32_t m : messages) visit(graph_.messages[m].send == id ? sent(m) : received(m));
-    if (meeting >= 0) visit(met(static_cast<std::size_t>(meeting)));
+    if (meeting >= 0) visit(member(id));
     if (messages.empty() && meeting < 0) visit(work(id));
   }
 
@@ -66,14 +71,14 @@ class CertificateTracks {
   /// Messages of a channel, and meetings of a communicator, are numbered in order.
   static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
 
+  const Program& program_;
   const ExecutionGraph& graph_;
   std::vector<RankId> rank_of_;
   std::vector<std::uint8_t> copies_;  ///< per instruction: 1 for a copy
   std::vector<Channel> channels_;
   std::vector<std::uint32_t> channel_of_;  ///< per message
   std::size_t first_channel_;
-  std::size_t first_communicator_ = 0;
-  std::size_t communicators_;
+  std::vector<std::size_t> first_membership_;  ///< of each communicator, and the end
 };
 
 }  // namespace ppsim

@@ -24,8 +24,7 @@ RankParts::RankParts(const Program& program, const ExecutionGraph& graph, RankId
       last_(program.last(rank)),
       begin_{0},
       sent_(graph.messages.size(), -1),
-      received_(graph.messages.size(), -1),
-      met_(graph.meetings.size(), -1) {
+      received_(graph.messages.size(), -1) {
   for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) add(id, rank);
 }
 
@@ -35,8 +34,8 @@ void RankParts::add(InstructionId id, RankId rank) {
     add_messages(id);
   } else if (is_collective(action.kind)) {
     const auto meeting = static_cast<std::size_t>(graph_.meeting_of[id.index()]);
-    met_[meeting] = track(TrackKind::met, graph_.meetings[meeting].communicator.value());
-    parts_.push_back(met(meeting));
+    const int communicator = graph_.meetings[meeting].communicator.value();
+    parts_.push_back({track(TrackKind::member, communicator), count(meeting)});
   } else {
     const int queue = program_.queue_of(action, CommunicatorId());
     parts_.push_back({track(TrackKind::work, rank.value(), queue), id.value() + 1});

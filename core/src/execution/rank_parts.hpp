@@ -29,14 +29,17 @@ class RankParts {
   [[nodiscard]] ClockPart work(InstructionId id) const {
     return id >= first_ && id < last_ ? of(id).front() : ClockPart{};
   }
-  /// The part that is over when a message is out, when it is received, when a collective is over; without
-  /// track where the rank has no share in it.
+  /// The end of a member of a collective; without track where it is none, or of another rank.
+  [[nodiscard]] ClockPart member(InstructionId id) const {
+    return id >= first_ && id < last_ && graph_.meeting_of[id.index()] >= 0 ? of(id).front() : ClockPart{};
+  }
+  /// The part that is over when a message is out, when it is received; without track where the rank has no
+  /// share in it.
   [[nodiscard]] ClockPart sent(std::size_t message) const { return {sent_[message], count(message)}; }
   [[nodiscard]] ClockPart received(std::size_t message) const { return {received_[message], count(message)}; }
-  [[nodiscard]] ClockPart met(std::size_t meeting) const { return {met_[meeting], count(meeting)}; }
 
  private:
-  enum class TrackKind : std::uint8_t { work, sent, received, met };
+  enum class TrackKind : std::uint8_t { work, sent, received, member };
   /// Messages of a channel, and meetings of a communicator, are numbered in order.
   static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
   int track(TrackKind kind, int number, int queue = 0);
@@ -53,7 +56,6 @@ class RankParts {
   std::vector<std::size_t> begin_;
   std::vector<int> sent_;
   std::vector<int> received_;
-  std::vector<int> met_;
 };
 
 }  // namespace ppsim

@@ -46,7 +46,7 @@ class Past {
     for (const std::uint32_t m : graph_.messages_of(id)) is_receipt(m, id) ? add_received(m) : add_sent(m);
     if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
       for (const InstructionId member : graph_.members_of(graph_.meetings[static_cast<std::size_t>(meeting)]))
-        add_end(member);
+        add_start(member);
     }
   }
 

@@ -41,8 +41,7 @@ class RankPoints {
         last_(program_.last(request.rank)),
         lag_(request.receipts == Receipts::lag && graph_.capabilities.credits.has_value()),
         sent_(graph_.messages.size()),
-        received_(lag_ ? graph_.messages.size() : 0),
-        met_(graph_.meetings.size()) {
+        received_(lag_ ? graph_.messages.size() : 0) {
     out_.first_ = first_;
     const std::vector<std::size_t> channel = channels_of_messages(graph_);
     out_.point_begin_.push_back(0);
@@ -75,14 +74,16 @@ class RankPoints {
   [[nodiscard]] ClockPart received(std::size_t message) const {
     return lag_ ? part(received_[message]) : ClockPart{};
   }
-  [[nodiscard]] ClockPart met(std::size_t meeting) const { return part(met_[meeting]); }
+  [[nodiscard]] ClockPart member(InstructionId id) const { return part(member_point(id)); }
 
   /// The point that an event is; without lane where it is none of the rank's.
   [[nodiscard]] Point point_of(ClockEvent event, std::uint32_t subject) const {
     switch (event) {
       case ClockEvent::start:
-      case ClockEvent::complete:
+      case ClockEvent::met:
         return {};
+      case ClockEvent::complete:
+        return member_point(InstructionId(static_cast<std::int32_t>(subject)));
       case ClockEvent::work:
         return is_own(InstructionId(static_cast<std::int32_t>(subject)))
                    ? out_.points_of(InstructionId(static_cast<std::int32_t>(subject))).front()
@@ -91,14 +92,16 @@ class RankPoints {
         return sent_[subject];
       case ClockEvent::received:
         return lag_ ? received_[subject] : Point{};
-      case ClockEvent::met:
-        return met_[subject];
     }
     PPSIM_CHECK(false, "an event is one of these");
   }
 
  private:
   static ClockPart part(Point point) { return {point.lane, point.index + 1}; }
+
+  [[nodiscard]] Point member_point(InstructionId id) const {
+    return is_own(id) && graph_.meeting_of[id.index()] >= 0 ? out_.points_of(id).front() : Point{};
+  }
 
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
     const bool arrives = lag_ && graph_.messages[m].receive == id;
@@ -108,8 +111,7 @@ class RankPoints {
   }
 
   void number_meeting(std::size_t meeting) {
-    met_[meeting] = next_point({kCollective, graph_.meetings[meeting].communicator.index()});
-    out_.points_.push_back(met_[meeting]);
+    out_.points_.push_back(next_point({kCollective, graph_.meetings[meeting].communicator.index()}));
   }
 
   Point next_point(LaneKey key) {
@@ -129,7 +131,6 @@ class RankPoints {
   std::size_t size_ = 0;
   std::vector<Point> sent_;      ///< per message: transferred, or on its way
   std::vector<Point> received_;  ///< per message: received by the rank, where receipts lag
-  std::vector<Point> met_;       ///< per meeting
 };
 
 std::int32_t* RankClocks::row_of(Point point) {

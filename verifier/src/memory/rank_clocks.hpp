@@ -13,7 +13,7 @@
 namespace ppsim::verifier {
 
 /// One elementary completion of a rank: of a compute or copy instruction, of a message that the rank sends or
-/// that is sent to it, or of a collective. Those of a lane happen one after another.
+/// that is sent to it, or of its membership in a collective. Those of a lane happen one after another.
 struct Point {
   std::int32_t lane = -1;
   std::int32_t index = 0;

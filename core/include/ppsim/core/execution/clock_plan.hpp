@@ -31,8 +31,8 @@ enum class ClockEvent : std::uint8_t {
   work,      ///< the end of an instruction that is no communication
   sent,      ///< a message is out; under rendezvous it is received then
   received,  ///< a message is received, with credits
-  met,       ///< a collective is over
-  complete,  ///< the end of an instruction of messages or of a collective
+  met,       ///< all members of a collective have started
+  complete,  ///< the end of an instruction of messages, or of a member of a collective
 };
 
 /// How clocks go through a run order of a whole Program, worked out once for all that is counted: a clock for
@@ -42,12 +42,13 @@ enum class ClockEvent : std::uint8_t {
 ///   ClockPart work(InstructionId) const     the end of an instruction that is no communication
 ///   ClockPart sent(std::size_t) const       of a message: it is out
 ///   ClockPart received(std::size_t) const   of a message
-///   ClockPart met(std::size_t) const        the end of a collective
+///   ClockPart member(InstructionId) const   the end of a member of a collective; nothing else has one
 ///
 /// The clock of an instruction is that of its start until it completes, and that of its completion from then
 /// on. What its partners need of the start is taken into the clock of the message or the meeting, at the
-/// latest when the first of the ends completes. Messages and meetings have clocks of their own because their
-/// ends are over together: who knows that a RECV is complete knows that its SEND's message is out.
+/// latest when the first of the ends completes. Messages have clocks of their own because their ends are over
+/// together: who knows that a RECV is complete knows that its SEND's message is out. Members of a collective
+/// complete one by one (E7): who knows that one is complete knows that all have started, and no more.
 class ClockPlan {
  public:
   /// Requires: `order` is a complete run order of the graph, or of one with more waits.
@@ -106,8 +107,10 @@ template <class Numbering>
 void ClockPlan::add_part(const Numbering& numbering, const Step& step, std::int32_t* clock) const {
   switch (step.event) {
     case ClockEvent::start:
-    case ClockEvent::complete:
+    case ClockEvent::met:
       return;
+    case ClockEvent::complete:
+      return reach(clock, numbering.member(InstructionId(static_cast<std::int32_t>(step.subject))));
     case ClockEvent::work:
       return reach(clock, numbering.work(InstructionId(static_cast<std::int32_t>(step.subject))));
     case ClockEvent::sent:
@@ -116,8 +119,6 @@ void ClockPlan::add_part(const Numbering& numbering, const Step& step, std::int3
       return;
     case ClockEvent::received:
       return reach(clock, numbering.received(step.subject));
-    case ClockEvent::met:
-      return reach(clock, numbering.met(step.subject));
   }
 }
 
