@@ -60,6 +60,10 @@ expect_error 2 "a slowdown is of the ranks that share a device" "" contention 1f
 expect_error 2 "--nics is for --ranks-per-node" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --nics 2
 expect_error 2 "--rails is for all GPUs" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --rails
 expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown -0.1
+for tiny in 4e-7 9e-7; do
+  expect_error 2 "a slowdown is counted in millionths" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown $tiny
+done
+expect_exit 0 contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1e-6
 
 # Text names what holds up, and a trace has the times.
 expect_exit 0 contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement cyclic --trace run.csv

@@ -14,7 +14,7 @@
 namespace ppsim::simulator {
 namespace {
 
-/// Of work on a shared device, so that its parts can be counted: a day.
+/// Of computation on a shared device, so that its parts can be counted: a day.
 constexpr Nanoseconds kMaxSharedWork = 86'400'000'000'000;
 
 class EventRun {
@@ -331,24 +331,29 @@ class EventRun {
   std::size_t completed_ = 0;
 };
 
+/// Without other ranks, but beside a transfer where that is slower.
+Nanoseconds own_duration(const CostClass& key, const ContendedCosts& costs) {
+  return std::max(costs.costs(key), costs.beside_transfers(key));
+}
+
+/// Whether other ranks of the device can slow the action down: they do not slow transfers down.
+bool is_shared_work(const CostClass& key, const SharedDevices& devices) {
+  return slow_down(devices) && info(key.kind).resource == Resource::compute;
+}
+
 /// What an action takes where everything slows it down that can; negative where that does not fit.
 Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, const SharedDevices& devices) {
-  const Nanoseconds duration = std::max(costs.costs(key), costs.beside_transfers(key));
-  if (!slow_down(devices)) return duration;
-  if (duration > kMaxSharedWork) return -1;
+  const Nanoseconds duration = own_duration(key, costs);
+  if (!is_shared_work(key, devices)) return duration;
   const Rate rate = DeviceLoads::rate(devices, key.kind, devices.ranks - 1);
   __extension__ using Wide = __int128;
   const Wide slowed = (Wide{duration} * kFullSpeed + rate - 1) / rate;
   return slowed > std::numeric_limits<Nanoseconds>::max() ? -1 : static_cast<Nanoseconds>(slowed);
 }
 
-/// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
-bool durations_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
-  Nanoseconds all = 0;
-  const auto fits = [&](const CostClass& key) {
-    const Nanoseconds longest = max_duration(key, costs, devices);
-    return longest >= 0 && !__builtin_add_overflow(all, longest, &all);
-  };
+/// Whether `fits` holds for the cost class of every instruction, and of every action of a group.
+template <class F>
+bool all_classes(const Program& program, F fits) {
   for (std::size_t i = 0; i < program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
     const auto actions = program.actions(id);
@@ -364,16 +369,30 @@ bool durations_fit(const Program& program, const ContendedCosts& costs, const Sh
   return true;
 }
 
+/// Whether the parts of all computation on shared devices can be counted.
+bool parts_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
+  return all_classes(program, [&](const CostClass& key) {
+    return !is_shared_work(key, devices) || own_duration(key, costs) <= kMaxSharedWork;
+  });
+}
+
+/// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
+bool durations_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
+  Nanoseconds all = 0;
+  return all_classes(program, [&](const CostClass& key) {
+    const Nanoseconds longest = max_duration(key, costs, devices);
+    return longest >= 0 && !__builtin_add_overflow(all, longest, &all);
+  });
+}
+
 }  // namespace
 
 Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
                                      const ContendedCosts& costs, const Shared& shared) {
-  if (!durations_fit(program, costs, shared.devices)) {
-    if (!slow_down(shared.devices)) return tl::unexpected(durations_do_not_fit());
-    return make_error(ErrorCode::bad_argument, "durations on shared devices are too long",
-                      {.found = "an action of more than a day, or a longer sum",
-                       .expected = "at most 24 hours each, and 292 years in all where all are slowed down"});
-  }
+  if (!parts_fit(program, costs, shared.devices))
+    return make_error(ErrorCode::bad_argument, "computation on a shared device takes too long",
+                      {.found = "an action of more than a day", .expected = "at most 24 hours each"});
+  if (!durations_fit(program, costs, shared.devices)) return tl::unexpected(durations_do_not_fit());
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
   }

@@ -18,7 +18,7 @@ struct Shared {
 /// transfers share links, and where ranks share devices. Ties break by rank and position: of the
 /// ready communication of a rank, the earliest in its list takes a free place. Requires: `graph` is that of
 /// `program`. Errors: bad_argument when the durations together do not fit in 64 bits, or, on shared devices,
-/// one takes more than a day.
+/// computation on a shared device takes more than a day.
 [[nodiscard]] Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
                                                    const ContendedCosts& costs, const Shared& shared = {});
 

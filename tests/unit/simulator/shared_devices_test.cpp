@@ -123,5 +123,26 @@ TEST(SharedDevices, TooLongActionsAreRefused) {
   EXPECT_EQ(found.error().place.expected.substr(0, 16), "at most 24 hours");
 }
 
+TEST(SharedDevices, ATransferMayTakeMoreThanADay) {
+  const Program program = HandProgram{
+      {.ranks = 2, .stages = 2, .microbatches = 1},
+      communicators({{0, 1}}),
+      {{"0F0", "0SEND_F0@0"},
+       {"1RECV_F0@0", "1F0"}}}.build();
+  const Nanoseconds two_days = 172'800'000'000'000;
+  const CostTable costs = cost_table({{forward, -1, 60}, {send_forward, -1, two_days}});
+  const TimedTrace trace = run(program, costs, slowed(2, 50));
+  EXPECT_EQ(step_times(program, trace).makespan, two_days + 120);
+}
+
+TEST(SharedDevices, ASumThatDoesNotFitIsNamedAsOne) {
+  const Program program = forwards(2);
+  const CostTable costs = cost_table({{forward, -1, 86'400'000'000'000}});
+  const SharedDevices devices{.ranks = 100'000, .slowdowns = {{forward, SharedDevices::kMaxSlowdown}}};
+  const auto found = simulate_on_devices({program, rendezvous()}, {costs, CostTable()}, devices);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().place.found, "a larger sum");
+}
+
 }  // namespace
 }  // namespace ppsim::test::shared_devices_test

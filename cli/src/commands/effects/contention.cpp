@@ -94,6 +94,9 @@ Expected<void> check(const ContentionOptions& options) {
     return make_error(ErrorCode::bad_argument, "a slowdown is of the ranks that share a device",
                       {.found = on_devices ? "--ranks-per-device alone" : "--slowdown alone",
                        .expected = "--ranks-per-device N --slowdown S"});
+  if (options.slowdown.value_or(0) > 0 && *options.slowdown * SharedDevices::kWhole < 1)
+    return make_error(ErrorCode::bad_argument, "a slowdown is counted in millionths",
+                      {.found = "--slowdown below 0.000001", .expected = "0, or 0.000001 to 1000"});
   if (!on_nodes && !on_devices && options.costs.model.empty())
     return make_error(
         ErrorCode::bad_argument, "contention needs a network",

@@ -28,7 +28,8 @@ struct SharedDevices {
 /// A run event by event on devices that ranks share. Without slowdowns its times are those of
 /// simulate_beside_transfers, to the nanosecond and the round.
 /// Requires: ranks >= 1, undisturbed >= 0, slowdowns from 0 to kMaxSlowdown.
-/// Errors: bad_argument when all durations together do not fit in 64 bits, or one takes more than a day.
+/// Errors: bad_argument when all durations together do not fit in 64 bits, or computation on a device that
+/// slows it down takes more than a day.
 [[nodiscard]] Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed,
                                                          const ContendedCosts& costs,
                                                          const SharedDevices& devices);
