@@ -73,6 +73,8 @@ if ((many <= 33)); then
   expect_json "d['slowdowns']['ranks_per_device'] == $many and 0 <= d['slowdowns']['undisturbed_ranks'] < $many - 1"
   expect_json 'all(k["slowdown"] >= 0 and k["actions"] > 0 for k in d["slowdowns"]["kinds"])'
   expect_json 'all(p["undisturbed"]["simulated_step_ns"] > 0 for p in d["points"])'
+  expect_exit 0 "${crowd[@]}" gpipe:ranks=1 gpipe:ranks=$((many - 1)) --json
+  expect_json "[p['ranks_per_device'] for p in d['points']] == [$many, $many, 1, 1]"
   expect_exit 0 "${crowd[@]}"
   expect_out "slowdown by each"
   expect_out "error undisturbed: median"

@@ -29,7 +29,8 @@ struct Options {
 struct Point {
   std::string name;
   int ranks = 0, microbatches = 0, stages = 0;
-  std::string kernels = {};  ///< what computed that could be computed otherwise
+  std::string kernels = {};                  ///< what computed that could be computed otherwise
+  std::optional<int> ranks_per_device = {};  ///< where slowdowns are known
   Expected<Prediction> prediction;
 };
 
@@ -83,15 +84,27 @@ struct Setting {
   std::optional<SlowdownFit> slowdowns = {};  ///< where ranks share a device
 };
 
-Expected<Prediction> predicted(const Setting& setting, const Program& program) {
+/// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
+int ranks_per_device(const Options& options, int ranks) {
+  const int device = options.measurement.device.backend == "cuda"
+                         ? options.measurement.device.ranks_per_device
+                     : std::thread::hardware_concurrency() < static_cast<unsigned>(ranks) ? ranks
+                                                                                          : 1;
+  return options.alone ? 1 : std::min(device, ranks);
+}
+
+/// Its slowdowns are those of the calibration, where `ranks_per_device` of its own ranks share a device.
+Expected<Prediction> predicted(const Setting& setting, const Program& program, int ranks_per_device) {
   RunOptions run = setting.run;
   if (!setting.options.deadline_s) {
     PPSIM_ASSIGN_OR_RETURN(const auto deadline_s,
                            default_deadline_s(program, run.capabilities, setting.tables.costs));
     run.deadline_s = deadline_s;
   }
-  return predict(program, setting.model, run,
-                 {setting.tables.costs, setting.slowdowns ? &*setting.slowdowns : nullptr});
+  if (!setting.slowdowns) return predict(program, setting.model, run, {setting.tables.costs, nullptr});
+  SlowdownFit slowdowns = *setting.slowdowns;
+  slowdowns.devices.ranks = ranks_per_device;
+  return predict(program, setting.model, run, {setting.tables.costs, &slowdowns});
 }
 
 /// Runs a schedule whose transfers stand in the order of the measured costs.
@@ -106,8 +119,10 @@ Point point_of(const Setting& setting, const std::string& name) {
   point.ranks = program->pipeline().ranks();
   point.microbatches = program->pipeline().microbatches();
   point.stages = program->pipeline().stages();
+  const int sharing = ranks_per_device(setting.options, point.ranks);
+  if (setting.slowdowns) point.ranks_per_device = sharing;
   point.kernels = kernels_text(setting.options.measurement.device, setting.model, program->pipeline());
-  point.prediction = predicted(setting, *program);
+  point.prediction = predicted(setting, *program, sharing);
   return point;
 }
 
@@ -116,6 +131,7 @@ Json point_json(const Point& point) {
                  {"ranks", point.ranks},
                  {"microbatches", point.microbatches},
                  {"stages", point.stages}};
+  if (point.ranks_per_device) object["ranks_per_device"] = *point.ranks_per_device;
   if (!point.prediction) {
     object["error"] = error_json(point.prediction.error());
     return object;
@@ -280,15 +296,6 @@ Json outcome_json(const Outcome& outcome) {
     object["slowdowns"] = slowdowns_json(*outcome.slowdowns);
   }
   return object;
-}
-
-/// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
-int ranks_per_device(const Options& options, int ranks) {
-  const int device = options.measurement.device.backend == "cuda"
-                         ? options.measurement.device.ranks_per_device
-                     : std::thread::hardware_concurrency() < static_cast<unsigned>(ranks) ? ranks
-                                                                                          : 1;
-  return options.alone ? 1 : std::min(device, ranks);
 }
 
 Expected<int> predict_all(const Options& options, const Output& output) {
