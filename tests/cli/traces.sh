@@ -36,6 +36,10 @@ grep -q '"name":"simulated","makespan":14000000' both.html || fail "no simulated
 job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 8)
 expect_exit 0 simulate 1f1b "${job[@]}" --trace job.csv --report alone.html
 expect_exit 0 simulate 1f1b "${job[@]}" --compare-trace job.csv --report over.html
+grep -q "^pipeline  *1 " stdout || fail "no row of the pipeline"
+! grep -q "^step  *1 " stdout || fail "a trace is not the whole step"
+expect_exit 0 simulate 1f1b "${job[@]}" --compare-trace job.csv --json
+expect_json 'd["compared"]["measured_pipeline_ns"] == d["compared"]["simulated_pipeline_ns"] == d["makespan_ns"] < d["step_ns"]'
 step=$(grep -o '"step":[0-9]*' alone.html | head -1)
 grep -q "$step" over.html || fail "the headline is not the whole step"
 grep -q "memory of this run" over.html || fail "no verdict on memory"

@@ -238,7 +238,7 @@ std::string clocks_text(const KinetoStep& step) {
   return text + ".\n";
 }
 
-Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
+Json measured_json(const Measured& measured, Nanoseconds simulated_pipeline) {
   Json kinds = Json::array();
   for (const KindTimes& kind : measured.kinds) {
     kinds.push_back({{"kind", info(kind.kind).text},
@@ -246,8 +246,12 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
                      {"measured_ns", kind.measured},
                      {"simulated_ns", kind.simulated}});
   }
-  Json object = {
-      {"measured_step_ns", measured.step()}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
+  // A trace has the instructions of a Program, and so the pipeline: the older keys call it the step.
+  Json object = {{"measured_pipeline_ns", measured.step()},
+                 {"simulated_pipeline_ns", simulated_pipeline},
+                 {"measured_step_ns", measured.step()},
+                 {"simulated_step_ns", simulated_pipeline},
+                 {"kinds", kinds}};
   if (measured.kineto) {
     object["clocks"] = clocks_json(*measured.kineto);
     object["clocks_as_recorded"] = measured.kineto->shared_clock;
@@ -255,14 +259,14 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
   return object;
 }
 
-std::string measured_text(const Measured& measured, Nanoseconds simulated_step) {
+std::string measured_text(const Measured& measured, Nanoseconds simulated_pipeline) {
   std::vector<std::vector<std::string>> rows = {{"kind", "count", "measured", "simulated", "difference"}};
   for (const KindTimes& kind : measured.kinds) {
     rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.count), time_text(kind.measured),
                     time_text(kind.simulated), difference_text(kind.measured, kind.simulated)});
   }
-  rows.push_back({"step", "1", time_text(measured.step()), time_text(simulated_step),
-                  difference_text(measured.step(), simulated_step)});
+  rows.push_back({"pipeline", "1", time_text(measured.step()), time_text(simulated_pipeline),
+                  difference_text(measured.step(), simulated_pipeline)});
   if (measured.kineto) return table_text(rows) + clocks_text(*measured.kineto);
   return table_text(rows) +
          "Transfers and collectives count from their start, waiting for the other end included.\n";
