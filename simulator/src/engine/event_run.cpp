@@ -55,9 +55,8 @@ class EventRun {
       start_ready();
       settle();
     }
-    if (completed_ < program_.size()) {
+    if (completed_ < program_.size())
       return SimulatedRun(tl::unexpect, explain_stalls(program_, graph_, state_));
-    }
     return std::move(trace_);
   }
 
@@ -362,9 +361,8 @@ bool all_classes(const Program& program, F fits) {
       if (!fits(cost_class_of(actions, form))) return false;
       continue;
     }
-    for (const Action& action : actions) {
+    for (const Action& action : actions)
       if (!fits(cost_class_of(action))) return false;
-    }
   }
   return true;
 }
@@ -393,9 +391,8 @@ Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGrap
     return make_error(ErrorCode::bad_argument, "computation on a shared device takes too long",
                       {.found = "an action of more than a day", .expected = "at most 24 hours each"});
   if (!durations_fit(program, costs, shared.devices)) return tl::unexpected(durations_do_not_fit());
-  if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
+  if (std::optional<Stuck> mismatched = find_mismatches(program, graph))
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
-  }
   return EventRun(program, graph, costs, shared).run();
 }
 
