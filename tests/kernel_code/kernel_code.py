@@ -17,12 +17,13 @@ MAY_USE_FLOAT64 = {"partial_norm_kernel", "whole_norm_kernel", "add_norm_kernel"
 # What else there is reads few numbers, or from everywhere.
 PACKED = {
     "causal_softmax_kernel", "causal_softmax_backward_kernel", "store_sums_kernel", "gate_kernel", "gate_backward_kernel",
-    "norm_forward_kernel", "apply_gain_kernel", "norm_backward_kernel", "gain_partials_kernel", "embed_kernel",
+    "norm_forward_kernel", "long_norm_forward_kernel", "apply_gain_kernel", "norm_backward_kernel",
+    "long_norm_backward_kernel", "gain_gradient_kernel", "embed_kernel",
     "token_gradient_kernel", "position_gradient_kernel", "row_loss_kernel", "open_loss_kernel", "close_loss_kernel",
     "merge_loss_kernel", "sum_parts_kernel", "accumulate_kernel", "momentum_kernel", "adamw_kernel", "start_state_kernel",
 }
 LOADS_ONLY = {"partial_largest_kernel", "partial_norm_kernel", "quantize_kernel"}
-OF_SUMS = {"accumulate_kernel", "partial_norm_kernel"}
+OF_SUMS = {"accumulate_kernel", "partial_norm_kernel", "gain_gradient_kernel"}
 STORES_ONLY = {"draw_weights_kernel", "target_weights_kernel"}
 
 

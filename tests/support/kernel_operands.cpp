@@ -72,9 +72,10 @@ KernelAccess operands(Stored stored, const NormBackward& c) {
       .read(c.scale, c.rows, size.sum)
       .read(c.gain, c.columns, size.stored)
       .read(c.d_result, c.rows * c.columns, size.stored)
+      .read(c.residual, c.rows * c.columns, size.stored)
       .write(c.partial, gain_chunks(c.rows) * c.columns, size.sum)
       .write(c.d_gain, c.columns, size.sum)
-      .change(c.d_x, c.rows * c.columns, size.stored)
+      .write(c.d_x, c.rows * c.columns, size.stored)
       .access;
 }
 

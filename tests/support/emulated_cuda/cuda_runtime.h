@@ -11,6 +11,7 @@
 #define __device__
 #define __host__
 #define __global__
+#define __launch_bounds__(...)
 /// The blocks of a kernel take turns, so that one copy does.
 #define __shared__ static thread_local
 

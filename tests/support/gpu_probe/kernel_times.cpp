@@ -71,6 +71,7 @@ KernelTimes time_kernels(const ProbeMachine& machine, const TransformerConfig& c
   void* const x = clock.memory(rows * width);
   void* const y = clock.memory(rows * width);
   void* const unit = clock.memory(rows * width);
+  void* const d_x = clock.memory(rows * width);
   void* const gain = clock.memory(width);
   void* const scale = clock.memory(rows, sizeof(float));
   void* const d_gain = clock.memory(width, sizeof(float));
@@ -84,7 +85,7 @@ KernelTimes time_kernels(const ProbeMachine& machine, const TransformerConfig& c
       clock.time<cuda::NormForward>("norm", run.norm_forward, {rows, width, x, gain, unit, scale, y}),
       clock.time<cuda::ApplyGain>("gain of a norm", run.apply_gain, {rows, width, unit, gain, y}),
       clock.time<cuda::NormBackward>("gradient of a norm", run.norm_backward,
-                                     {rows, width, unit, scale, gain, y, partial, d_gain, x}),
+                                     {rows, width, unit, scale, gain, y, x, partial, d_gain, d_x}),
       clock.time<cuda::Gate>("gate", run.gate, {rows, ffn, gate_up, activated}),
       clock.time<cuda::GateBackward>("gradient of a gate", run.gate_backward,
                                      {rows, ffn, gate_up, activated, d_gate_up}),

@@ -227,7 +227,6 @@ class CpuOps {
   }
   void copy(const View<T>& from, View<T>& to) const { to = from; }
   void add_boundary(const View<T>& from, View<T>& into) const { into += from; }
-  void clear(View<T>& tensor) const { tensor.setZero(); }
   template <class N>
   void add(const View<N>& from, View<N>& into) const {
     into += from;
@@ -251,6 +250,11 @@ class CpuOps {
       d_row = d_y.row(r).cwiseProduct(norm.gain.row(0));
       Policy::normalize_backward(row(norm.unit, r), norm.scale(r, 0),
                                  {d_row.data(), static_cast<std::size_t>(d_row.cols())});
+      if (to.residual == nullptr) {
+        to.d_x.row(r).setZero();
+      } else {
+        to.d_x.row(r) = to.residual->row(r);
+      }
       to.d_x.row(r) += d_row;
     }
   }

@@ -186,7 +186,8 @@ class GpuOps : public StageKernels<T> {
                      InputScratch& scratch) const {
     run(table().norm_backward,
         NormBackward{of.unit.rows(), of.unit.cols(), of.unit.data(), of.scale.data(), of.gain.data(),
-                     d_y.data(), scratch.gain_partials, to.d_gain.data(), to.d_x.data()},
+                     d_y.data(), to.residual == nullptr ? nullptr : to.residual->data(),
+                     scratch.gain_partials, to.d_gain.data(), to.d_x.data()},
         "the gradient of a norm");
   }
 

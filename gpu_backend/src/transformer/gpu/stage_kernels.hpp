@@ -104,12 +104,6 @@ class StageKernels {
     const auto at = [](const View<T>& of) { return reinterpret_cast<std::intptr_t>(of.data()); };
     run(kernels_.sum_parts, SumParts{2, at(from) - at(into), into.size(), into.data()}, "adding boundaries");
   }
-  void clear(View<T>& tensor) const {
-    check_cuda(cuda_,
-               cuda_.fill_async(address(tensor.data()), 0,
-                                static_cast<std::size_t>(tensor.size()) * sizeof(T), stream_),
-               "clearing a tensor");
-  }
   void add(const View<Sum>& from, View<Sum>& into) const {
     run(kernels_.accumulate, Accumulate{from.size(), into.data(), from.data()}, "adding gradients");
   }

@@ -31,20 +31,21 @@ struct ApplyGain {
   const void* gain;
   void* result;
 };
-/// The sum over rows is taken in chunks of so many, then over the chunks in order.
-inline constexpr std::int64_t kGainRows = 64;
+/// The sum over rows is taken in chunks of so many, in ascending order, then over the chunks.
+inline constexpr std::int64_t kGainRows = 16;
 PPSIM_BOTH inline constexpr std::int64_t gain_chunks(std::int64_t rows) {
   return (rows + kGainRows - 1) / kGainRows;
 }
-/// d_gain = sum over rows of d_result * unit; d_x += the gradient of x.
+/// d_gain = sum over rows of d_result * unit; d_x = residual + the gradient of x.
 struct NormBackward {
   std::int64_t rows, columns;
   const void* unit;
   const void* scale;
   const void* gain;
   const void* d_result;
-  void* partial;  ///< workspace: gain_chunks(rows) rows of sums
-  void* d_gain;   ///< sums
+  const void* residual;  ///< null: zeros
+  void* partial;         ///< workspace: gain_chunks(rows) rows of sums
+  void* d_gain;          ///< sums
   void* d_x;
 };
 /// Of square matrices the last `rows` rows: each becomes the softmax of its numbers up to the diagonal times

@@ -11,6 +11,13 @@ namespace ppsim::gpu_backend::cuda {
 
 inline constexpr int kThreads = 256;
 
+/// In front of a loop over an array that has to be in registers.
+#if defined(__CUDACC__)
+#define PPSIM_UNROLL _Pragma("unroll")
+#else
+#define PPSIM_UNROLL
+#endif
+
 /// The sum over the threads of a block, by a tree of fixed shape; every thread gets it.
 template <class Sum>
 __device__ Sum block_sum(Sum value) {
@@ -67,6 +74,56 @@ __device__ void store_pack(Number* to, std::int64_t c, std::int64_t count, const
   }
 }
 
+template <class Number, int kCount>
+__device__ Pack<Number, kCount>& operator+=(Pack<Number, kCount>& into, const Pack<Number, kCount>& from) {
+  for (int i = 0; i < kCount; ++i) into.numbers[i] += from.numbers[i];
+  return into;
+}
+
+/// A pack of a row as it is in memory, which a thread holds on to: two numbers of bf16 are one register.
+template <class T>
+struct alignas(16) [[gnu::may_alias]] Held {
+  std::uint32_t words[4];
+
+  [[nodiscard]] __device__ typename Numbers<T>::Sum number(int i) const {
+    if constexpr (sizeof(T) == 2) {
+      return Numbers<T>::load({static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)))});
+    } else {
+      T value;
+      memcpy(&value, words + i * sizeof(T) / sizeof *words, sizeof(T));
+      return Numbers<T>::load(value);
+    }
+  }
+  /// Numbers that were read before are unpacked once more when they are read again, and take no registers
+  /// until then.
+  __device__ void unpack_again() {
+#if defined(__CUDA_ARCH__)
+    for (std::uint32_t& word : words) asm volatile("" : "+r"(word));
+#endif
+  }
+};
+/// As load_pack(), with `wide` as is_wide() has it for rows of `columns`, or for none of them.
+template <bool wide, class T>
+__device__ Held<T> hold(const T* row, std::int64_t c, std::int64_t columns) {
+  if constexpr (wide) {
+    return c < columns ? *reinterpret_cast<const Held<T>*>(row + c) : Held<T>{};
+  } else {
+    Held<T> held;
+    const auto pack = load_pack<false, kPack<T>>(row, c, columns);
+    memcpy(&held, &pack, sizeof held);
+    return held;
+  }
+}
+template <bool wide, int kCount, class Number>
+__device__ void store_of_row(Number* row, std::int64_t c, std::int64_t columns,
+                             const Pack<Number, kCount>& pack) {
+  if constexpr (wide) {
+    if (c < columns) *reinterpret_cast<Pack<Number, kCount>*>(row + c) = pack;
+  } else {
+    store_pack<false, kCount>(row, c, columns, pack);
+  }
+}
+
 /// Calls `visit` with the first number of every pack of a row that is this thread's.
 template <int kCount, class Visit>
 __device__ void for_packs(std::int64_t count, const Visit& visit) {
@@ -84,6 +141,24 @@ bool is_wide(std::int64_t columns, const Memory*... memory) {
 template <class Enqueue>
 void by_width(bool wide, const Enqueue& enqueue) {
   wide ? enqueue(std::true_type()) : enqueue(std::false_type());
+}
+
+/// Packs of a matrix that a thread holds at once: so many of one row, or as many rows at once as that allows.
+inline constexpr int kHeldPacks = 4;
+/// Where the one numbered `pack` begins of those of a row that are this thread's: as in for_packs().
+template <class T>
+__device__ std::int64_t column_of(int pack) {
+  return (static_cast<std::int64_t>(pack) * kThreads + threadIdx.x) * kPack<T>;
+}
+/// Calls `enqueue` with how many packs of a row a thread of kThreads holds, a power of two as an
+/// integral_constant; with 0 where these are more than kHeldPacks.
+template <class T, class Enqueue>
+void by_packs(std::int64_t columns, const Enqueue& enqueue) {
+  const std::int64_t of_block = std::int64_t{kThreads} * kPack<T>;
+  if (columns <= of_block) return enqueue(std::integral_constant<int, 1>());
+  if (columns <= 2 * of_block) return enqueue(std::integral_constant<int, 2>());
+  if (columns <= kHeldPacks * of_block) return enqueue(std::integral_constant<int, kHeldPacks>());
+  enqueue(std::integral_constant<int, 0>());
 }
 
 /// Threads of a block that has a row, where no sum is taken over the block.

@@ -31,11 +31,18 @@ PPSIM_BOTH inline float to_float(Bf16 value) {
   memcpy(&result, &wide, sizeof result);
   return result;
 }
+/// Rounded to nearest even, as the device's own instruction does it.
 PPSIM_BOTH inline Bf16 to_bf16(float value) {
+#if defined(__CUDA_ARCH__)
+  Bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);
   if ((wide & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((wide >> 16) | 0x40U)};
   return {static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16)};
+#endif
 }
 
 /// The types that numbers of a storage type are computed and summed in, and the conversions.

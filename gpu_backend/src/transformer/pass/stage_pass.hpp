@@ -46,13 +46,12 @@ class Layer {
     ops_.backward_input(d_output, weights_.down, scratch.d_activated);
     ops_.gate_backward(for_input_.gate_up, scratch.d_activated, inner.d_gate_up);
     ops_.backward_input(inner.d_gate_up, weights_.gate_up, scratch.d_hidden);
-    ops_.copy(d_output, inner.d_middle);
-    ops_.norm_backward(mlp_norm(), scratch.d_hidden, {inner.d_mlp_gain, inner.d_middle}, scratch);
+    ops_.norm_backward(mlp_norm(), scratch.d_hidden, {inner.d_mlp_gain, &d_output, inner.d_middle}, scratch);
     ops_.backward_input(inner.d_middle, weights_.projection, scratch.d_hidden);
     ops_.attend_backward(attention(), scratch, inner.d_qkv);
     ops_.backward_input(inner.d_qkv, weights_.qkv, scratch.d_hidden);
-    ops_.copy(inner.d_middle, d_input);
-    ops_.norm_backward(attention_norm(), scratch.d_hidden, {inner.d_attention_gain, d_input}, scratch);
+    ops_.norm_backward(attention_norm(), scratch.d_hidden, {inner.d_attention_gain, &inner.d_middle, d_input},
+                       scratch);
   }
 
   /// Adds the weight gradients; `normed` is workspace.
@@ -219,10 +218,9 @@ class StagePass {
   void backward_end(const Saved& saved, Inner& inner, typename Ops::InputScratch& scratch) const {
     if (role_.final_norm) {
       View<T> d_output = gradient_at(role_.layers, inner);
-      ops_.clear(d_output);
       if (role_.head) backward_head(saved, scratch.d_hidden);
       ops_.norm_backward(final_norm(saved), role_.head ? scratch.d_hidden : boundary(buffers_.dy),
-                         {inner.d_final_gain, d_output}, scratch);
+                         {inner.d_final_gain, nullptr, d_output}, scratch);
     } else if (role_.layers == 0 && !role_.embedding) {
       View<T> d_input = boundary(buffers_.dx);
       ops_.copy(boundary(buffers_.dy), d_input);

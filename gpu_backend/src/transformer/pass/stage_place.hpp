@@ -66,10 +66,11 @@ struct NormTensors {
   View<T> gain, unit;
   View<Sum> scale;
 };
-/// Its gradients: that of the gain is written, that of x added to.
+/// Its gradients, which are written: that of x with that of the residual stream beside it.
 template <class T, class Sum>
 struct NormGradients {
   View<Sum>& d_gain;
+  const View<T>* residual;  ///< null: zeros
   View<T>& d_x;
 };
 

@@ -62,7 +62,7 @@ std::vector<std::uint32_t> norms(std::size_t shift) {
   Shifted<Bf16> x(kPackRows * kPackColumns, shift, 1), gain(kPackColumns, shift, 2),
       unit(kPackRows * kPackColumns, shift, 3), result(kPackRows * kPackColumns, shift, 4),
       d(kPackRows * kPackColumns, shift, 5), d_x(kPackRows * kPackColumns, shift, 6),
-      once_more(kPackRows * kPackColumns, shift, 7);
+      once_more(kPackRows * kPackColumns, shift, 7), residual(kPackRows * kPackColumns, shift, 11);
   Shifted<float> scale(kPackRows, shift, 8), partial(kPackColumns, shift, 9), d_gain(kPackColumns, shift, 10);
   run.norm_forward(
       nullptr, Stored::bf16,
@@ -71,7 +71,7 @@ std::vector<std::uint32_t> norms(std::size_t shift) {
                  {kPackRows, kPackColumns, unit.data(), gain.data(), once_more.data()});
   run.norm_backward(nullptr, Stored::bf16,
                     {kPackRows, kPackColumns, unit.data(), scale.data(), gain.data(), d.data(),
-                     partial.data(), d_gain.data(), d_x.data()});
+                     residual.data(), partial.data(), d_gain.data(), d_x.data()});
   std::vector<std::uint32_t> all;
   for (const auto* one : {&unit, &result, &once_more, &d_x}) one->append_to(all);
   for (const auto* one : {&scale, &d_gain}) one->append_to(all);
@@ -177,7 +177,7 @@ TEST(KernelPacks, GainsOfMoreRowsThanOneStepSums) {
     of_gain[i % kNarrow] += unit[i] * d[i];
   }
   pack_kernels().norm_backward(nullptr, Stored::ring,
-                               {kMany, kNarrow, unit.data(), scale.data(), gain.data(), d.data(),
+                               {kMany, kNarrow, unit.data(), scale.data(), gain.data(), d.data(), nullptr,
                                 partial.data(), d_gain.data(), d_x.data()});
   EXPECT_EQ(d_gain, of_gain);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "support/host_kernels.hpp"
@@ -80,53 +81,87 @@ std::size_t at(std::int64_t row, std::int64_t column) {
 
 /// 1 / rms of a row (Zhang and Sennrich, "Root mean square layer normalization", equation 4).
 template <class T, class Exact = typename Of<T>::Exact>
-Exact scale_of(const std::vector<T>& x, std::int64_t row) {
+Exact scale_of(std::span<const T> row) {
   if constexpr (std::is_same_v<T, Ring>) {
     return 1;
   } else {
     double squares = 0;
-    for (std::int64_t c = 0; c < kColumns; ++c) squares += static_cast<double>(x[at(row, c)]) * x[at(row, c)];
-    return 1 / std::sqrt(squares / kColumns + 1e-5);
+    for (const T x : row) squares += static_cast<double>(x) * x;
+    return 1 / std::sqrt(squares / static_cast<double>(row.size()) + 1e-5);
   }
 }
 
+/// A norm and its gradient as plain loops say.
+template <class T>
+struct ExactNorm {
+  using Exact = typename Of<T>::Exact;
+  ExactNorm(const std::vector<T>& x, const std::vector<T>& gain, const std::vector<T>& d_result,
+            const std::vector<T>& residual)
+      : d_gain(gain.size()), d_x(residual.begin(), residual.end()) {
+    const std::size_t columns = gain.size();
+    for (std::size_t begin = 0; begin < x.size(); begin += columns) {
+      const Exact own = scale_of(std::span(x).subspan(begin, columns));
+      Exact overlap{};
+      for (std::size_t c = 0; c < columns; ++c) {
+        result.push_back(Exact{x[begin + c]} * own * gain[c]);
+        d_gain[c] += Exact{d_result[begin + c]} * x[begin + c] * own;
+        overlap += Exact{d_result[begin + c]} * gain[c] * x[begin + c] * own;
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        const Exact slope = Exact{d_result[begin + c]} * gain[c];
+        d_x[begin + c] += std::is_same_v<T, Ring>
+                              ? slope
+                              : own * (slope - x[begin + c] * own * overlap / static_cast<Exact>(columns));
+      }
+    }
+  }
+  std::vector<Exact> result, d_gain, d_x;
+};
+
+/// Rows that a thread of a block holds one, two or four packs of, and longer ones; several chunks of rows,
+/// the last of which is not full.
 TYPED_TEST(WideKernels, Norm) {
   using T = TypeParam;
-  using Exact = typename Of<T>::Exact;
+  const Stored stored = Of<T>::kStored;
+  constexpr std::int64_t kOfBlock = 256 * (16 / sizeof(T));
+  for (const std::int64_t columns :
+       {kColumns / 2, kOfBlock, kOfBlock + 6, 3 * kOfBlock + 1, 4 * kOfBlock + 2}) {
+    const auto count = static_cast<std::size_t>(kRows * columns);
+    const auto x = this->drawn(count, 1);
+    const auto gain = this->drawn(static_cast<std::size_t>(columns), 2);
+    const auto d_result = this->drawn(count, 3);
+    const auto residual = this->drawn(count, 4);
+    const ExactNorm<T> exact(x, gain, d_result, residual);
+    std::vector<T> unit(count), scale(kRows), result(count), once_more(count), d_gain(gain.size()),
+        d_x(count);
+    kernels().norm_forward(nullptr, stored,
+                           {kRows, columns, x.data(), gain.data(), unit.data(), scale.data(), result.data()});
+    this->expect_near(result, exact.result);
+    kernels().apply_gain(nullptr, stored, {kRows, columns, unit.data(), gain.data(), once_more.data()});
+    EXPECT_EQ(once_more, result);
+    std::vector<T> partial(static_cast<std::size_t>(cuda::gain_chunks(kRows) * columns));
+    kernels().norm_backward(nullptr, stored,
+                            {kRows, columns, unit.data(), scale.data(), gain.data(), d_result.data(),
+                             residual.data(), partial.data(), d_gain.data(), d_x.data()});
+    this->expect_near(d_gain, exact.d_gain);
+    this->expect_near(d_x, exact.d_x);
+  }
+}
+
+/// The gradient of the residual stream is zeros behind the last norm.
+TYPED_TEST(WideKernels, NormWithNothingBesideIt) {
+  using T = TypeParam;
   const auto x = this->drawn(kCount, 1);
   const auto gain = this->drawn(kColumns, 2);
   const auto d_result = this->drawn(kCount, 3);
-  std::vector<T> unit(kCount), scale(kRows), result(kCount), once_more(kCount), d_gain(kColumns);
-  auto d_x = this->drawn(kCount, 4);
-  std::vector<Exact> of_result, of_d_gain(kColumns), of_d_x(d_x.begin(), d_x.end());
-  for (std::int64_t r = 0; r < kRows; ++r) {
-    const Exact own = scale_of(x, r);
-    Exact overlap{};
-    for (std::int64_t c = 0; c < kColumns; ++c) {
-      const auto column = static_cast<std::size_t>(c);
-      of_result.push_back(Exact{x[at(r, c)]} * own * gain[column]);
-      of_d_gain[column] += Exact{d_result[at(r, c)]} * x[at(r, c)] * own;
-      overlap += Exact{d_result[at(r, c)]} * gain[column] * x[at(r, c)] * own;
-    }
-    for (std::int64_t c = 0; c < kColumns; ++c) {
-      const Exact slope = Exact{d_result[at(r, c)]} * gain[static_cast<std::size_t>(c)];
-      of_d_x[at(r, c)] +=
-          TestFixture::kExact ? slope : own * (slope - x[at(r, c)] * own * overlap / Exact{kColumns});
-    }
-  }
-
-  const Stored stored = Of<T>::kStored;
-  kernels().norm_forward(nullptr, stored,
-                         {kRows, kColumns, x.data(), gain.data(), unit.data(), scale.data(), result.data()});
-  this->expect_near(result, of_result);
-  kernels().apply_gain(nullptr, stored, {kRows, kColumns, unit.data(), gain.data(), once_more.data()});
-  EXPECT_EQ(once_more, result);
+  std::vector<T> unit(kCount), scale(kRows), result(kCount), d_gain(kColumns), d_x = x;
   std::vector<T> partial(static_cast<std::size_t>(cuda::gain_chunks(kRows) * kColumns));
-  kernels().norm_backward(nullptr, stored,
-                          {kRows, kColumns, unit.data(), scale.data(), gain.data(), d_result.data(),
+  kernels().norm_forward(nullptr, Of<T>::kStored,
+                         {kRows, kColumns, x.data(), gain.data(), unit.data(), scale.data(), result.data()});
+  kernels().norm_backward(nullptr, Of<T>::kStored,
+                          {kRows, kColumns, unit.data(), scale.data(), gain.data(), d_result.data(), nullptr,
                            partial.data(), d_gain.data(), d_x.data()});
-  this->expect_near(d_gain, of_d_gain);
-  this->expect_near(d_x, of_d_x);
+  this->expect_near(d_x, ExactNorm<T>(x, gain, d_result, std::vector<T>(kCount)).d_x);
 }
 
 TYPED_TEST(WideKernels, GatedActivation) {
