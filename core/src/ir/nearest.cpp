@@ -31,10 +31,12 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
+bool is_separator(char c) { return c == '-' || c == '_' || c == '.' || c == ' '; }
+
 /// Without case and what stands between words: ZB_V and zbv are zb-v.
 std::string bare(std::string_view text) {
   std::string result = lower_case(text);
-  std::erase_if(result, [](char c) { return c == '-' || c == '_' || c == '.' || c == ' '; });
+  std::erase_if(result, is_separator);
   return result;
 }
 
@@ -45,17 +47,61 @@ bool is_subsequence(std::string_view part, std::string_view whole) {
   return part.empty();
 }
 
-/// How far a candidate is from what was written, of four kinds: the same but for case and separators; what
-/// was written and more; a few letters off; a part of what was written, the longer the nearer. Nothing when
-/// it is farther.
+/// The words of a name, which separators and capitals begin: Schedule, Zero and Bubble of ScheduleZeroBubble.
+/// In lower case.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  bool was_lower = false;
+  for (const char c : name) {
+    const bool separates = is_separator(c);
+    const bool upper = std::isupper(static_cast<unsigned char>(c)) != 0;
+    if ((separates || (upper && was_lower)) && !words.back().empty()) words.emplace_back();
+    if (!separates) words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    was_lower = std::islower(static_cast<unsigned char>(c)) != 0;
+  }
+  return words;
+}
+
+/// How many of the words are a part of a name: one for the word itself, several for their initials, else 0.
+std::size_t words_of_part(std::span<const std::string> words, std::string_view part) {
+  if (words.front() == part) return 1;
+  std::string initials;
+  for (const std::string& word : words.first(std::min(words.size(), part.size())))
+    initials += word.substr(0, 1);
+  return initials.size() > 1 && initials == part ? part.size() : 0;
+}
+
+/// Whether every part of the candidate is in the name, in order, and some by their initials: zb-h1 is short
+/// for zero-bubble-h1.
+bool is_short_for(std::string_view candidate, std::string_view name) {
+  const std::vector<std::string> words = words_of(name);
+  std::span<const std::string> left = words;
+  bool shortens = false;
+  for (const std::string& part : words_of(candidate)) {
+    std::size_t taken = 0;
+    while (taken == 0) {
+      if (left.empty()) return false;
+      taken = words_of_part(left, part);
+      left = left.subspan(std::max<std::size_t>(taken, 1));
+    }
+    shortens = shortens || taken > 1;
+  }
+  return shortens;
+}
+
+/// How far a candidate is from what was written, of five kinds: the same but for case and separators; what
+/// was written and more; short for it; a few letters off; a part of what was written, the longer the nearer.
+/// Nothing when it is farther.
 std::optional<std::size_t> distance_of(std::string_view name, std::string_view candidate) {
-  constexpr std::size_t kBegins = 1, kContains = 2, kDiffers = 1000, kHolds = 100000;
+  constexpr std::size_t kBegins = 1, kContains = 2, kShortens = 500, kDiffers = 1000, kHolds = 100000;
   if (bare(name) == bare(candidate)) return 0;
   const std::string written = lower_case(name);
   const std::string other = lower_case(candidate);
   const std::size_t at = other.find(written);
   if (name.size() >= 2 && at == 0) return kBegins;
   if (name.size() >= 3 && at != std::string::npos && !name.starts_with('-')) return kContains + other.size();
+  if (!name.starts_with('-') && is_short_for(candidate, name))
+    return kShortens - std::min(kShortens, other.size());
   const std::size_t distance = edit_distance(written, other);
   if (distance > std::max<std::size_t>(2, name.size() / 3)) {
     const std::string part = bare(candidate);

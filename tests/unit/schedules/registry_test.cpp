@@ -35,6 +35,22 @@ TEST(Registry, UnknownNameNamesTheKnownOnesAndTheNearest) {
   EXPECT_EQ(far.find("no schedule \"nothing-alike\": there are gpipe, 1f1b"), 0U) << far;
 }
 
+// torch.distributed.pipelining, schedules.py
+TEST(Registry, ClassesOfPyTorchAreToldTheirSchedule) {
+  for (const auto& [written, meant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"ScheduleGPipe", "gpipe"},
+           {"Schedule1F1B", "1f1b"},
+           {"ScheduleInterleaved1F1B", "interleaved-1f1b"},
+           {"ScheduleLoopedBFS", "looped-bfs"},
+           {"ScheduleInterleavedZeroBubble", "interleaved-zb"},
+           {"ScheduleZBVZeroBubble", "zb-v"},
+           {"ScheduleDualPipeV", "dualpipe-v"}}) {
+    const std::string told = registry_refusal(written, {});
+    EXPECT_EQ(told.find(std::string("no schedule \"") + written + "\" (did you mean \"" + meant + "\"?)"), 0U)
+        << told;
+  }
+}
+
 TEST(Registry, ImpossibleParametersSayWhatIsPossible) {
   EXPECT_EQ(registry_refusal("gpipe", {.ranks = 0, .microbatches = 4}),
             "gpipe: ranks must be in [1, 65536], found 0");

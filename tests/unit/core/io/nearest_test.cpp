@@ -31,6 +31,18 @@ TEST(Suggestion, FindsNamesWithinClassesOfPyTorch) {
   EXPECT_EQ(meant("ScheduleDualPipeV", {"dualpipe", "dualpipe-v"}), "dualpipe-v");
 }
 
+TEST(Suggestion, FindsNamesWhoseInitialsAreWrittenOut) {
+  const std::vector<std::string_view> known = {"interleaved-1f1b", "zb-h1", "zb-greedy", "interleaved-zb",
+                                               "zb-v"};
+  for (const char* name :
+       {"ScheduleInterleavedZeroBubble", "InterleavedZeroBubble", "interleaved-zero-bubble"})
+    EXPECT_EQ(meant(name, known), "interleaved-zb") << name;
+  EXPECT_EQ(meant("zero-bubble-h1", known), "zb-h1");
+  EXPECT_EQ(meant("ZeroBubbleV", known), "zb-v");
+  EXPECT_EQ(meant("BubbleZeroInterleaved", known), "");
+  EXPECT_EQ(meant("--zero-bubble", {"--zb"}), "");
+}
+
 TEST(Suggestion, PrefersLettersThatWereLeftOut) {
   EXPECT_EQ(meant("llama3-405b", {"llama3-70b", "llama3.1-405b"}), "llama3.1-405b");
   EXPECT_EQ(meant("simulat", {"simulate"}), "simulate");
