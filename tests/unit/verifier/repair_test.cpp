@@ -102,6 +102,20 @@ TEST(Repair, LosesNothingThatWasProved) {
   EXPECT_TRUE(found.report.all_proved());
 }
 
+/// 0SEND_F2 must pass both receives. That it stands before the 0F2 that it waits for is wrong before and
+/// after.
+TEST(Repair, MovesASendThatStandsBeforeItsPass) {
+  HandProgram p{chain_spec(2, 2, 3), communicators({{0, 1}})};
+  p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@0", "0RECV_B1@0", "0SEND_F2@0", "0F2", "0B0",
+             "0B1", "0RECV_B2@0", "0B2"},
+            {"1RECV_F0@0", "1RECV_F1@0", "1RECV_F2@0", "1F0", "1F1", "1F2", "1B0", "1SEND_B0@0", "1B1",
+             "1SEND_B1@0", "1B2", "1SEND_B2@0"}};
+  const RepairAnswer answer = repair(p.build(), {.kinds = {ChangeKind::move}});
+  const auto* found = std::get_if<Repaired>(&answer);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(lines_of(found->changes), Lines{"move rank 0: 0SEND_F2 before 0RECV_B0"});
+}
+
 TEST(Repair, DropsWhatAMovedReceiveCameAfter) {
   HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@0 after 2", "0B0", "0RECV_B1@0", "0B1"},

@@ -117,7 +117,8 @@ void Candidates::find_dependencies(RankId rank) {
     for (const Action& action : program_.actions(at(i))) required_facts(pipeline, action, rank, required);
     for (const Requirement& requirement : required) {
       const auto found = provider.find(requirement.fact);
-      if (found == provider.end()) continue;
+      // An order that is broken already keeps nothing in its place.
+      if (found == provider.end() || found->second > i) continue;
       own.low = std::max(own.low, found->second);
       Range& other = depend_[static_cast<std::size_t>(found->second)];
       other.high = std::min(other.high, i);
