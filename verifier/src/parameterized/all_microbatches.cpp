@@ -7,6 +7,9 @@
 namespace ppsim::verifier {
 namespace {
 
+/// Behind what kept a number below a refuted one from being looked at.
+constexpr const char* kMaybeSmaller = "a smaller one may break it, too";
+
 constexpr int kMaxTried = 1000;
 
 bool is_asked(Property property, const AllMicrobatchesOptions& options) {
@@ -91,7 +94,10 @@ class Investigation {
     // From then on no Program is generated, which must not read as if it were refused.
     if (deadline_.over() && std::holds_alternative<Proved>(answer.verdict))
       answer.verdict = Unknown{"time limit reached"};
-    if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property));
+    std::optional<int> undecided;
+    if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property, undecided));
+    if (std::holds_alternative<Refuted>(answer.verdict) && undecided && *undecided < answer.microbatches)
+      answer.notes.push_back("m = " + std::to_string(*undecided) + " was not decided: " + kMaybeSmaller);
     limit_to_known(coverage_of(property), answer, result);
     if (property == Property::memory) settle_memory(answer);
     result.verdict = std::move(answer.verdict);
@@ -106,7 +112,7 @@ class Investigation {
   static void limit_to_known(const Coverage& coverage, FamilyAnswer& answer, AllMicrobatchesResult& result) {
     if (std::holds_alternative<Refuted>(answer.verdict) && answer.microbatches > coverage.compared_to + 1)
       answer.notes.push_back("not every number from " + std::to_string(coverage.compared_to + 1) +
-                             " on was compared: a smaller one may break it, too");
+                             " on was compared: " + kMaybeSmaller);
     if (!std::holds_alternative<Proved>(answer.verdict) || coverage.repeats_from) return;
     result.holds_up_to = coverage.compared_to;
     if (!coverage.uncovered.empty()) {
@@ -162,14 +168,16 @@ class Investigation {
     return all;
   }
 
-  FamilyAnswer of_families(Property property) {
+  /// Sets `undecided` to the smallest number about which there is no answer.
+  FamilyAnswer of_families(Property property, std::optional<int>& undecided) {
     FamilyAnswer all{Proved{}, 0, ""};
     for (const Family& family : coverage_of(property).families) {
-      if (deadline_.over()) {
-        combine(all, {Unknown{"time limit reached"}, 0, "smt"});
-        break;
-      }
-      combine(all, of_family(property, family.program));
+      FamilyAnswer one{Unknown{"time limit reached"}, 0, "smt"};
+      if (!deadline_.over()) one = of_family(property, family.program);
+      const int first = family.program.microbatches(family.program.first);
+      if (std::holds_alternative<Unknown>(one.verdict))
+        undecided = std::min(undecided.value_or(first), first);
+      combine(all, std::move(one));
     }
     return all;
   }

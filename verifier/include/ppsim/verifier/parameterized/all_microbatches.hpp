@@ -80,10 +80,10 @@ struct MemoryForAll {
 struct AllMicrobatchesResult {
   Property property = Property::deadlock_free;
   Verdict verdict;
-  int microbatches =
-      0;                ///< refuted: the smallest number that breaks it, whose Program has the counterexample
-  int holds_up_to = 0;  ///< unknown for want of Programs only: it holds for each number up to this one
-  std::string method;   ///< periodic, ranking, smt, or that of verify for single numbers
+  int microbatches = 0;  ///< refuted: the smallest number that breaks it, but for what a note says; its
+                         ///< Program has the counterexample
+  int holds_up_to = 0;   ///< unknown for want of Programs only: it holds for each number up to this one
+  std::string method;    ///< periodic, ranking, smt, or that of verify for single numbers
   double seconds = 0;
   std::vector<std::string> notes;
 };
