@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -187,7 +186,6 @@ void Collector::visit(const Action& a) {
 }
 
 void Collector::visit_transfer(const Action& a) {
-  const bool lent = !here(a.stage());
   const StageEdge edge{a.stage(), a.peer_stage()};
   if (a.kind == OpKind::send_forward) send_output(a);
   if (a.kind == OpKind::recv_forward) receive_output(a);
@@ -195,7 +193,7 @@ void Collector::visit_transfer(const Action& a) {
   if (a.kind == OpKind::recv_backward) of_edge(Touch::write, TensorKind::incoming_gradient, a, edge);
   if (a.kind != OpKind::send_activation && a.kind != OpKind::recv_activation) return;
   const Touch touch = a.kind == OpKind::recv_activation ? Touch::renew : Touch::read;
-  if (lent) {
+  if (!here(a.stage())) {
     own(touch, TensorKind::lent_activations, a);
   } else {
     saved(touch, a);
@@ -388,23 +386,6 @@ void Collector::optimizer(const Action& a) {
   add(Touch::write, weights, parameters_.holding(a.block(), a.update() + 1));
 }
 
-/// Without the saves of F where an R makes the same tensor: they are not kept.
-void drop_replaced_saves(std::vector<TensorTouch>& touches) {
-  const auto key_of = [](const TensorTouch& t) { return std::tie(t.size_class, t.microbatch); };
-  std::vector<TensorTouch> kept;
-  kept.reserve(touches.size());
-  for (auto begin = touches.begin(); begin != touches.end();) {
-    const auto end =
-        std::find_if(begin, touches.end(), [&](const TensorTouch& t) { return key_of(t) != key_of(*begin); });
-    const bool written =
-        std::any_of(begin, end, [](const TensorTouch& t) { return t.touch == Touch::write; });
-    std::copy_if(begin, end, std::back_inserter(kept),
-                 [&](const TensorTouch& t) { return !written || t.touch != Touch::save; });
-    begin = end;
-  }
-  touches = std::move(kept);
-}
-
 }  // namespace
 
 std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank, const TensorKinds& kinds) {
@@ -413,7 +394,6 @@ std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank, con
     return std::tie(a.size_class, a.microbatch, a.instruction) <
            std::tie(b.size_class, b.microbatch, b.instruction);
   });
-  drop_replaced_saves(touches);
   return touches;
 }
 

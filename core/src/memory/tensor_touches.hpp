@@ -34,8 +34,7 @@ struct TensorTouch {
 using TensorKinds = std::bitset<kTensorKindCount>;
 
 /// Every touch of the tensors of a rank that are of these kinds, sorted by size class, microbatch and place
-/// in the list: the table of lifetimes of docs/ir.md, section 5, action by action. Without the saves that an
-/// R replaces.
+/// in the list: the table of lifetimes of docs/ir.md, section 5, action by action.
 [[nodiscard]] std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank,
                                                       const TensorKinds& kinds);
 

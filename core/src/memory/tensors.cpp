@@ -1,7 +1,9 @@
 #include "ppsim/core/memory/tensors.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -28,13 +30,34 @@ bool same_key(const TensorTouch& a, const TensorTouch& b) {
 
 bool writes(Touch touch) { return touch == Touch::write || touch == Touch::save || touch == Touch::renew; }
 
+/// The end of the touches of the tensor whose first is at `begin`.
+std::size_t key_end(const std::vector<TensorTouch>& touches, std::size_t begin) {
+  std::size_t end = begin;
+  while (end < touches.size() && same_key(touches[begin], touches[end])) ++end;
+  return end;
+}
+
+/// Without the saves of F where an R makes the same tensor: they are not kept.
+std::vector<TensorTouch> without_replaced_saves(const std::vector<TensorTouch>& touches) {
+  std::vector<TensorTouch> kept;
+  kept.reserve(touches.size());
+  for (std::size_t begin = 0; begin < touches.size();) {
+    const std::span of_tensor(touches.data() + begin, key_end(touches, begin) - begin);
+    const bool written = std::ranges::find(of_tensor, Touch::write, &TensorTouch::touch) != of_tensor.end();
+    std::ranges::copy_if(of_tensor, std::back_inserter(kept),
+                         [&](const TensorTouch& t) { return !written || t.touch != Touch::save; });
+    begin += of_tensor.size();
+  }
+  return kept;
+}
+
 /// The end of the copy that begins at `begin`: a copy ends before the next renewal and after a release.
-std::size_t copy_end(const std::vector<TensorTouch>& touches, std::size_t begin, std::size_t key_end) {
-  for (std::size_t i = begin; i < key_end; ++i) {
+std::size_t copy_end(const std::vector<TensorTouch>& touches, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
     if (i > begin && touches[i].touch == Touch::renew) return i;
     if (touches[i].touch == Touch::release) return i + 1;
   }
-  return key_end;
+  return end;
 }
 
 Segment summarise(const std::vector<TensorTouch>& touches, std::size_t begin, std::size_t end) {
@@ -56,10 +79,9 @@ Segment summarise(const std::vector<TensorTouch>& touches, std::size_t begin, st
 std::vector<Segment> copies(const std::vector<TensorTouch>& touches) {
   std::vector<Segment> segments;
   for (std::size_t begin = 0; begin < touches.size();) {
-    std::size_t key_end = begin;
-    while (key_end < touches.size() && same_key(touches[begin], touches[key_end])) ++key_end;
-    while (begin < key_end) {
-      segments.push_back(summarise(touches, begin, copy_end(touches, begin, key_end)));
+    const std::size_t end = key_end(touches, begin);
+    while (begin < end) {
+      segments.push_back(summarise(touches, begin, copy_end(touches, begin, end)));
       begin = segments.back().end;
     }
   }
@@ -119,7 +141,8 @@ TensorUses uses_of(const Program& program, const TensorKinds& kinds) {
   TensorUses uses;
   if (kinds.none()) return uses;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r), kinds);
+    const std::vector<TensorTouch> touches =
+        without_replaced_saves(tensor_touches(program, RankId(r), kinds));
     std::vector<Segment> segments = copies(touches);
     const auto tensors = std::stable_partition(segments.begin(), segments.end(),
                                                [](const Segment& segment) { return !is_tensor(segment); });
