@@ -203,10 +203,10 @@ class ProgramReader : public ProgramReading {
       };
       for (const std::size_t member : members) {
         operations[member].event = static_cast<int>(events);
+        gatherings.emplace(static_cast<int>(events++), Gathering{members, complete});
         lists.matched &= action(member) == action(members.front());
       }
       lists.paired &= complete;
-      gatherings.emplace(static_cast<int>(events++), Gathering{members, complete});
     }
   }
 

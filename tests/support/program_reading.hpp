@@ -19,7 +19,7 @@ struct ProgramReading {
     std::vector<std::size_t> sends;   ///< messages
     std::vector<std::size_t> receives;
     int launched_after = -1;  ///< operation that must have started
-    int event = -1;           ///< its work or its meeting
+    int event = -1;           ///< its work, or its end of a collective
     int begin = -1;           ///< event, under a residency limit
   };
 
@@ -42,7 +42,7 @@ struct ProgramReading {
   std::size_t events = 0;
   std::vector<Operation> operations;  ///< by instruction
   std::vector<Transfer> transfers;
-  std::map<int, Gathering> gatherings;  ///< by event
+  std::map<int, Gathering> gatherings;  ///< by event: each member ends by itself once all have started
 };
 
 [[nodiscard]] ProgramReading read_rules(const Program& program, const TransportCapabilities& capabilities);

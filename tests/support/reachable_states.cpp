@@ -10,9 +10,9 @@
 namespace ppsim::test {
 namespace {
 
-/// The events that have happened: work done, messages out, meetings held and, under a residency limit,
-/// communication begun. Everything else that a state says follows from these.
-constexpr std::size_t kMaxEvents = 128;
+/// The events that have happened: work done, messages out, members over with their collectives and, under a
+/// residency limit, communication begun. Everything else that a state says follows from these.
+constexpr std::size_t kMaxEvents = 192;
 using Events = std::bitset<kMaxEvents>;
 /// The events that must have happened; nothing: it never can.
 using Condition = std::optional<Events>;
@@ -81,6 +81,7 @@ class Conditions {
     return condition;
   }
 
+  /// For a member of a collective to end.
   Condition gathered(const ProgramReading::Gathering& gathering) {
     Condition condition = gathering.complete ? Condition(Events()) : Condition();
     for (const std::size_t member : gathering.members) also(condition, started(member));
