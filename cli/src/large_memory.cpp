@@ -6,6 +6,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -21,11 +22,18 @@ constexpr std::uintptr_t kPage = 4096;
 
 std::uintptr_t heap_end() { return reinterpret_cast<std::uintptr_t>(sbrk(0)) / kPage * kPage; }  // NOLINT
 
+/// Where addresses are counted, those that are set aside would be missing elsewhere.
+bool has_all_addresses() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
 }  // namespace
 
 namespace ppsim::cli {
 
 void prepare_for_large_memory() {
+  if (!has_all_addresses()) return;
   const std::uintptr_t begin = heap_end();
   mallopt(M_MMAP_THRESHOLD, kLargestInHeap);
   mallopt(M_TRIM_THRESHOLD, 2 * kHugeHeap);
