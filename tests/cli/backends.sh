@@ -75,9 +75,24 @@ if ((many <= 33)); then
   expect_json 'all(p["undisturbed"]["simulated_step_ns"] > 0 for p in d["points"])'
   expect_exit 0 "${crowd[@]}" gpipe:ranks=1 gpipe:ranks=$((many - 1)) --json
   expect_json "[p['ranks_per_device'] for p in d['points']] == [$many, $many, 1, 1]"
+  expect_json 'all("note" not in p for p in d["points"])'
   expect_exit 0 "${crowd[@]}"
   expect_out "slowdown by each"
   expect_out "error undisturbed: median"
+fi
+# A calibration whose ranks have a core each knows no slowdowns: a point that would need them says so.
+cores=$((many - 1)) stages=$((2 * cores))
+if ((cores > 1 && cores <= 16)); then
+  spread=interleaved-1f1b:ranks=$cores,chunks=2
+  sparse=(predict gpipe:ranks=$stages "$spread" --calibrate "$spread" --ranks $stages --microbatches $cores
+    --transformer "${model/layers=2/layers=$stages}" --steps 3)
+  expect_exit 0 "${sparse[@]}" --json
+  expect_json "[('note' in p, p.get('ranks_per_device')) for p in d['points']] == [(True, $stages), (False, None)]"
+  expect_json '"slowdowns" not in d and "those of the calibration do not" in d["points"][0]["note"]'
+  expect_exit 0 "${sparse[@]}"
+  expect_out "gpipe:ranks=$stages: its ranks share a device, and those of the calibration do not"
+  expect_exit 0 "${sparse[@]}" --undisturbed --json
+  expect_json 'all("note" not in p for p in d["points"])'
 fi
 expect_exit 0 "${crowd[@]}" --undisturbed --json
 expect_json '"slowdowns" not in d and all("undisturbed" not in p for p in d["points"])'

@@ -30,7 +30,8 @@ struct Point {
   std::string name;
   int ranks = 0, microbatches = 0, stages = 0;
   std::string kernels = {};                  ///< what computed that could be computed otherwise
-  std::optional<int> ranks_per_device = {};  ///< where slowdowns are known
+  std::optional<int> ranks_per_device = {};  ///< where slowdowns are known, or are missing
+  std::string note = {};                     ///< what its simulation lacks
   Expected<Prediction> prediction;
 };
 
@@ -107,6 +108,10 @@ Expected<Prediction> predicted(const Setting& setting, const Program& program, i
   return predict(program, setting.model, run, {setting.tables.costs, &slowdowns});
 }
 
+constexpr const char* kNoSlowdowns =
+    "its ranks share a device, and those of the calibration do not: it is simulated as if "
+    "none slowed another down";
+
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
   Point point{.name = name, .prediction = Prediction()};
@@ -120,9 +125,10 @@ Point point_of(const Setting& setting, const std::string& name) {
   point.microbatches = program->pipeline().microbatches();
   point.stages = program->pipeline().stages();
   const int sharing = ranks_per_device(setting.options, point.ranks);
-  if (setting.slowdowns) point.ranks_per_device = sharing;
+  if (setting.slowdowns || sharing > 1) point.ranks_per_device = sharing;
   point.kernels = kernels_text(setting.options.measurement.device, setting.model, program->pipeline());
   point.prediction = predicted(setting, *program, sharing);
+  if (point.prediction && !setting.slowdowns && sharing > 1) point.note = kNoSlowdowns;
   return point;
 }
 
@@ -132,6 +138,7 @@ Json point_json(const Point& point) {
                  {"microbatches", point.microbatches},
                  {"stages", point.stages}};
   if (point.ranks_per_device) object["ranks_per_device"] = *point.ranks_per_device;
+  if (!point.note.empty()) object["note"] = point.note;
   if (!point.prediction) {
     object["error"] = error_json(point.prediction.error());
     return object;
@@ -258,6 +265,7 @@ void print_text(const Outcome& outcome) {
   std::cout << table_text(rows);
   for (const Point& point : outcome.points) {
     if (!point.prediction) std::cout << point.name << ": " << to_string(point.prediction.error()) << '\n';
+    if (!point.note.empty()) std::cout << point.name << ": " << point.note << '\n';
   }
   if (outcome.left_out > 0) std::cout << outcome.left_out << " schedules were left out: the time is over\n";
   if (!outcome.measured()) return;
