@@ -50,6 +50,15 @@ cp -r traces none && : >none/trace.3.et
 expect_error 2 "none/trace.3.et: no trace" "an empty file" chakra none
 cp -r traces groups && echo '{"1": [0, 9]}' >groups/comm_groups.json
 expect_error 2 "no rank of group 1" "found 9" chakra groups
+for members in 0 '{"a": 0}' null; do
+  echo "{\"1\": $members}" >groups/comm_groups.json
+  expect_error 2 "no ranks of group 1" "expected a list of ranks" chakra groups
+done
+echo '{"1": [0, 1, 0]}' >groups/comm_groups.json
+expect_error 2 "a rank is in group 1 twice" "found 0" chakra groups
+# Nested deeper than a stack has room for.
+python3 -c 'print("{\"1\": [" + "[" * 1000000 + "]" * 1000000 + "]}")' >groups/comm_groups.json
+expect_error 2 "no rank of group 1" "found an array" chakra groups
 echo '[' >groups/comm_groups.json
 expect_error 2 "groups/comm_groups.json: no groups of ranks" "" chakra groups
 # The trace of another rank in its place.

@@ -185,6 +185,8 @@ class RankReader {
         const auto found = places_.find(id);
         if (found == places_.end())
           return wrong(node, "it needs a node that is not there", std::to_string(id), "the id of a node");
+        if (id == node.id())
+          return wrong(node, "it waits for itself", std::to_string(id), "the id of another node");
         result.needs.push_back(found->second);
       }
     }
@@ -197,6 +199,30 @@ class RankReader {
   std::vector<ChakraNode> nodes_;
   std::unordered_map<std::uint64_t, std::uint32_t> places_;
 };
+
+/// The text of a value, or what it is: to write out what is nested takes as much stack as it is deep.
+std::string brief(const nlohmann::json& value) {
+  return value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
+}
+
+Expected<std::vector<int>> group_members(const nlohmann::json& members, const std::string& file,
+                                         const std::string& name, std::int64_t ranks) {
+  if (!members.is_array())
+    return broken_trace(file, "no ranks of group " + name, brief(members), "a list of ranks: [0, 1]");
+  std::vector<int> result;
+  std::vector<bool> is_member(static_cast<std::size_t>(ranks), false);
+  for (const auto& member : members) {
+    const std::int64_t rank = member.is_number_integer() ? member.get<std::int64_t>() : -1;
+    if (rank < 0 || rank >= ranks)
+      return broken_trace(file, "no rank of group " + name, brief(member),
+                          "0 to " + std::to_string(ranks - 1));
+    if (is_member[static_cast<std::size_t>(rank)])
+      return broken_trace(file, "a rank is in group " + name + " twice", brief(member), "each once");
+    is_member[static_cast<std::size_t>(rank)] = true;
+    result.push_back(static_cast<int>(rank));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -216,15 +242,7 @@ Expected<void> add_chakra_groups(std::string_view text, const std::string& file,
     return broken_trace(file, "no groups of ranks", "no object", R"({"1": [0, 1]}, as JSON)");
   const auto ranks = static_cast<std::int64_t>(trace.ranks.size());
   for (const auto& [name, members] : root.items()) {
-    std::vector<int>& of_group = trace.groups[name];
-    for (const auto& member : members) {
-      const bool is_rank =
-          member.is_number_integer() && member.get<std::int64_t>() >= 0 && member.get<std::int64_t>() < ranks;
-      if (!is_rank)
-        return broken_trace(file, "no rank of group " + name, member.dump(),
-                            "0 to " + std::to_string(ranks - 1));
-      of_group.push_back(member.get<int>());
-    }
+    PPSIM_ASSIGN_OR_RETURN(trace.groups[name], group_members(members, file, name, ranks));
   }
   return {};
 }
