@@ -1,5 +1,4 @@
 #include "lowering/build_program.hpp"
-#include "lowering/cells.hpp"
 #include "lowering/insert/insert_offload.hpp"
 #include "lowering/insert/insert_transfers.hpp"
 #include "lowering/insert/insert_unshards.hpp"
@@ -20,6 +19,17 @@ namespace {
 using namespace lowering;
 
 tl::unexpected<Error> refuse(std::string why) { return make_error(ErrorCode::bad_argument, std::move(why)); }
+
+/// Dense numbers of (stage, microbatch, slice).
+std::size_t cell_count(const Pipeline& pipeline) {
+  return static_cast<std::size_t>(pipeline.stages()) * static_cast<std::size_t>(pipeline.microbatches()) *
+         static_cast<std::size_t>(pipeline.slices());
+}
+/// Requires: the action has a stage and a microbatch.
+std::size_t cell_of(const Pipeline& pipeline, const Action& action) {
+  const std::size_t row = action.stage().index() * static_cast<std::size_t>(pipeline.microbatches());
+  return (row + action.mb().index()) * static_cast<std::size_t>(pipeline.slices()) + action.slice;
+}
 
 Expected<void> check_stage(const Pipeline& pipeline, StageId stage) {
   if (stage.value() < pipeline.stages()) return {};

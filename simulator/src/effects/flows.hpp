@@ -3,9 +3,36 @@
 #include <span>
 #include <vector>
 
-#include "routes.hpp"
+#include "ppsim/simulator/effects/shared_links.hpp"
 
 namespace ppsim::simulator {
+
+/// The links of each of many routes, in one array.
+class Routes {
+ public:
+  /// The number of the new route.
+  std::uint32_t add(std::span<const LinkTake> takes) {
+    takes_.insert(takes_.end(), takes.begin(), takes.end());
+    ends_.push_back(static_cast<std::uint32_t>(takes_.size()));
+    return static_cast<std::uint32_t>(ends_.size() - 1);
+  }
+  [[nodiscard]] std::span<const LinkTake> operator[](std::uint32_t route) const {
+    const std::uint32_t first = route == 0 ? 0 : ends_[route - 1];
+    return {takes_.data() + first, ends_[route] - first};
+  }
+  [[nodiscard]] std::size_t size() const { return ends_.size(); }
+
+ private:
+  std::vector<LinkTake> takes_;
+  std::vector<std::uint32_t> ends_;
+};
+
+/// Those of `links`, in its order.
+[[nodiscard]] inline Routes routes_of(const SharedLinks& links) {
+  Routes routes;
+  for (const auto& taken : links.taken) routes.add(taken);
+  return routes;
+}
 
 /// Transfers in flight on shared links, in whole numbers: of a cost of n ns there are n * kFullSpeed parts to
 /// move, and what is left of a nanosecond counts as one.
