@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -191,7 +192,7 @@ class Session:
         os.makedirs(self.out, exist_ok=True)
         path = os.path.join(self.out, name)
         with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(json_text(result) + "\n")
+            file.write(without_folders(json_text(result)) + "\n")
         os.replace(path + ".new", path)
 
 
@@ -214,6 +215,11 @@ def killed(process):
         return process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
         return "", "it could not be ended"
+
+
+def without_folders(text):
+    """Of paths on the machine that measured, the name alone: what else they hold tells a reader nothing."""
+    return re.sub(r"(?<![\w./])/(?!dev/|proc/|sys/)(?:[\w.+-]+/)+([\w.+-]+)", r"\1", text)
 
 
 def relative(command):

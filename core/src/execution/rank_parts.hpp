@@ -29,7 +29,7 @@ class RankParts {
   [[nodiscard]] ClockPart work(InstructionId id) const {
     return id >= first_ && id < last_ ? of(id).front() : ClockPart{};
   }
-  /// The end of a member of a collective; without track where it is none, or of another rank.
+  /// The end of a member of a collective. An instruction of another kind or rank has no track.
   [[nodiscard]] ClockPart member(InstructionId id) const {
     return id >= first_ && id < last_ && graph_.meeting_of[id.index()] >= 0 ? of(id).front() : ClockPart{};
   }
