@@ -8,7 +8,9 @@
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/core/memory/tensor_order.hpp"
+#include "ppsim/schedules/registry.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
@@ -18,11 +20,7 @@ namespace {
 /// Every tensor has one byte; each rank's bound is that of no reuse at all.
 SizeTable one_byte_each() {
   SizeTable sizes;
-  for (const TensorKind kind :
-       {TensorKind::boundary_input, TensorKind::boundary_output, TensorKind::incoming_gradient,
-        TensorKind::outgoing_gradient, TensorKind::saved_for_input, TensorKind::saved_for_weight}) {
-    sizes.set({.kind = kind}, 1);
-  }
+  for (int kind = 0; kind < kTensorKindCount; ++kind) sizes.set({.kind = static_cast<TensorKind>(kind)}, 1);
   return sizes;
 }
 
@@ -66,6 +64,41 @@ RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ())
     }
     witness.reuse.clear();
   }
+}
+
+/// Statistics of vocabulary shards are last used by a collective, and a rank hears of its end from neighbours
+/// before its own member has ended.
+TEST(Certificate, NoReuseCountsOnAnotherMembersEndOfACollective) {
+  const Program program = lower(generate("vocab-1", {.ranks = 2, .microbatches = 4}).value(), {}).value();
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  const SizeTable sizes = one_byte_each();
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
+  const auto ends_with_a_collective = [&](const Tensor& tensor) {
+    return std::ranges::any_of(table.users_of(tensor),
+                               [&](InstructionId id) { return graph.meeting_of[id.index()] >= 0; });
+  };
+  Certificate certificate = without_reuse(program, sizes, rendezvous());
+  int refused = 0;
+  for (MemoryWitness& witness : certificate.memory) {
+    const ClockPlan plan(graph, run_order(graph));
+    const TensorOrder tensors(table, HappensBefore::of_rank(program, graph, plan, witness.rank),
+                              witness.rank);
+    for (std::uint32_t a = tensors.first(); a < tensors.last(); ++a) {
+      if (bytes[a] == 0 || !ends_with_a_collective(table.tensors[a])) continue;
+      for (std::uint32_t b = tensors.first(); b < tensors.last(); ++b) {
+        if (bytes[b] == 0) continue;
+        witness.reuse = {{a, b, 1}};
+        const auto checked = check_certificate(certificate, program, &sizes);
+        const bool accepted = checked.has_value();
+        EXPECT_EQ(accepted, tensors.before(a, b))
+            << a << ' ' << b << (accepted ? "" : ": " + checked.error().message);
+        refused += accepted ? 0 : 1;
+      }
+    }
+    witness.reuse.clear();
+  }
+  EXPECT_GT(refused, 0);
 }
 
 /// The tensors of a rank, of one byte, that are over before another one begins.
