@@ -18,7 +18,7 @@ double share_off(Nanoseconds simulated, Nanoseconds measured) {
 /// Puts what the slowdowns make of the step where it was simulated without them.
 Expected<void> slow_down(const Program& program, const TransportCapabilities& capabilities,
                          const SlowdownFit& slowdowns, Prediction& prediction) {
-  const AnalyzedProgram analyzed(program, guaranteed(capabilities));
+  const AnalyzedProgram analyzed(program, timed(capabilities));
   const CostTable no_costs;
   PPSIM_ASSIGN_OR_RETURN(const auto run,
                          simulate_on_devices(analyzed, {slowdowns.alone, no_costs}, slowdowns.devices));

@@ -43,7 +43,7 @@ Expected<SharedProfile> profile_shared(std::span<const Program> programs, const 
   PPSIM_ASSIGN_OR_RETURN(const auto runs, measure_all(programs, model, run));
   std::vector<AnalyzedProgram> analyzed;
   std::vector<MeasuredRuns> measured;
-  for (const Program& program : programs) analyzed.emplace_back(program, guaranteed(run.capabilities));
+  for (const Program& program : programs) analyzed.emplace_back(program, timed(run.capabilities));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::span<const TimedTrace> traces = runs[i].run.traces;
     measured.push_back({analyzed[i], traces.subspan(traces.size() > 1 ? 1 : 0)});

@@ -119,7 +119,7 @@ IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
 RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                           const VerifiedRun& run) {
   const TimedTrace& measured = run.compared_trace();
-  const AnalyzedProgram analyzed(program, guaranteed(capabilities));
+  const AnalyzedProgram analyzed(program, timed(capabilities));
   std::map<OpKind, KindComparison> kinds;
   for (const auto& [key, values] : measured_durations(analyzed, {&measured, 1})) {
     KindComparison& kind = kinds[key.kind];

@@ -31,7 +31,7 @@ class StepSimulator {
 
   [[nodiscard]] Expected<TimedTrace> trace(const CostTable& costs) const {
     PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(compiled_, costs));
-    return simulate_trace(compiled_, analyzed_.guaranteed_graph(), bound);
+    return simulate_trace(compiled_, analyzed_.timed_graph(), bound);
   }
 
  private:
@@ -113,7 +113,7 @@ Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
 }  // namespace
 
 Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const AnalyzedProgram analyzed(program, guaranteed(options.run.capabilities));
+  const AnalyzedProgram analyzed(program, timed(options.run.capabilities));
   auto compiled = compile(analyzed);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(analyzed, *std::move(compiled));

@@ -29,6 +29,7 @@ std::size_t programs_per_shard() { return exhaustive() ? 20'000 : 600; }
 struct Promise {
   LaunchChain possible;
   LaunchChain guaranteed;
+  bool eager = false;
   TransportCapabilities capabilities;
   std::string_view name = {};
 };
@@ -37,10 +38,11 @@ struct Promise {
 Promise promise_of(std::string_view name, bool compute_launches) {
   const LaunchChain in_order = {LaunchOrder::start, compute_launches, false};
   const LaunchChain one_queue = {LaunchOrder::start, compute_launches, true};
-  Promise promise{{}, {}, transport(name, compute_launches).value(), name};
+  Promise promise{{}, {}, false, transport(name, compute_launches).value(), name};
   if (name == "any") promise.possible = {LaunchOrder::start, true, false};
   if (name == "nccl") promise.possible = promise.guaranteed = in_order;
   if (name == "nccl-one-queue") promise.possible = promise.guaranteed = one_queue;
+  promise.eager = name == "any" || name == "nccl" || name == "nccl-one-queue";
   return promise;
 }
 
@@ -51,11 +53,12 @@ LaunchChain draw_chain(Dice& dice) {
 
 /// A transport without a name: some of its waits, or all, or none are orders that it keeps.
 Promise draw_promise(Dice& dice) {
-  Promise promise{draw_chain(dice), {}, {}};
+  Promise promise{draw_chain(dice), {}, dice.one_in(3), {}};
   do {
     promise.guaranteed = draw_chain(dice);
   } while (!promise.guaranteed.is_within(promise.possible));
   if (dice.one_in(3)) promise.capabilities.credits = 1 + dice.below(2);
+  promise.capabilities.eager = promise.eager;
   promise.capabilities.issue_blocks = dice.one_in(6);
   promise.capabilities.launches = promise.possible;
   promise.capabilities.guaranteed_launches = promise.guaranteed;
@@ -73,6 +76,8 @@ std::vector<Promise> draw_promises(Dice& dice) {
   return promises;
 }
 
+constexpr int kMoreThanMessages = 1'000'000;
+
 /// All states of a Program where a rank keeps to a chain, computed once for each.
 class States {
  public:
@@ -82,6 +87,7 @@ class States {
   const Reachable* under(TransportCapabilities capabilities, const LaunchChain& chain) {
     capabilities.launches = chain;
     capabilities.guaranteed_launches = {};
+    capabilities.eager = false;
     const auto known = std::ranges::find(known_, capabilities, &Known::capabilities);
     if (known != known_.end()) return known->states ? &*known->states : nullptr;
     known_.push_back({capabilities, reachable_states(program_, capabilities, table_, kMaxStates)});
@@ -173,7 +179,9 @@ class Comparison {
     States states(program_, table_);
     for (const Promise& promise : promises_) {
       const Reachable* possible = states.under(promise.capabilities, promise.possible);
-      const Reachable* kept = states.under(promise.capabilities, promise.guaranteed);
+      TransportCapabilities surely = promise.capabilities;
+      if (promise.eager) surely.credits = kMoreThanMessages;
+      const Reachable* kept = states.under(surely, promise.guaranteed);
       if (possible == nullptr || kept == nullptr || !possible->lists.matched) return false;
       truths_.push_back({possible->hangs, max_of(*kept)});
     }

@@ -242,6 +242,7 @@ TransportCapabilities random_capabilities(bool with_residency, std::uint64_t see
   if (dice.one_in(2)) capabilities.credits = 1 + static_cast<int>(dice.below(3));
   if (with_residency) capabilities.residency = 1 + static_cast<int>(dice.below(4));
   capabilities.issue_blocks = dice.one_in(5);
+  capabilities.eager = dice.one_in(4);
   if (with_residency || dice.one_in(2)) return capabilities;
   capabilities.launches = {dice.one_in(2) ? LaunchOrder::start : LaunchOrder::completion, dice.one_in(2),
                            dice.one_in(3)};

@@ -30,8 +30,10 @@ struct AnalyzedProgram::Parts {
   const Program* other;  ///< where it is not its own
   TransportCapabilities capabilities;
   Lazy<ExecutionGraph> graph;
+  Lazy<ExecutionGraph> timed_graph;
   Lazy<ExecutionGraph> guaranteed_graph;
   Lazy<RunOrder> order;
+  Lazy<RunOrder> timed_order;
   Lazy<RunOrder> guaranteed_order;
   Lazy<TensorTable> tensors;
   Lazy<bool> matched;
@@ -50,8 +52,13 @@ const ExecutionGraph& AnalyzedProgram::graph() const {
   return parts_->graph.get([&] { return build_execution_graph(program(), capabilities()); });
 }
 
+const ExecutionGraph& AnalyzedProgram::timed_graph() const {
+  if (capabilities().has_certain_launches()) return graph();
+  return parts_->timed_graph.get([&] { return build_execution_graph(program(), timed(capabilities())); });
+}
+
 const ExecutionGraph& AnalyzedProgram::guaranteed_graph() const {
-  if (capabilities().is_certain()) return graph();
+  if (!capabilities().eager) return timed_graph();
   return parts_->guaranteed_graph.get(
       [&] { return build_execution_graph(program(), guaranteed(capabilities())); });
 }
@@ -60,8 +67,13 @@ const RunOrder& AnalyzedProgram::order() const {
   return parts_->order.get([&] { return run_order(graph()); });
 }
 
+const RunOrder& AnalyzedProgram::timed_order() const {
+  if (capabilities().has_certain_launches()) return order();
+  return parts_->timed_order.get([&] { return run_order(timed_graph()); });
+}
+
 const RunOrder& AnalyzedProgram::guaranteed_order() const {
-  if (capabilities().is_certain()) return order();
+  if (!capabilities().eager) return timed_order();
   return parts_->guaranteed_order.get([&] { return run_order(guaranteed_graph()); });
 }
 

@@ -30,6 +30,7 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
   } else {
     out << "rendezvous";
   }
+  if (capabilities.eager) out << ", eager sends";
   if (capabilities.residency) out << ", " << *capabilities.residency << " resident";
   if (capabilities.issue_blocks) out << ", blocking issue";
   if (capabilities.captures_graphs) out << ", graphs";
@@ -49,7 +50,8 @@ bool holds_under(const TransportCapabilities& proved, const TransportCapabilitie
   if (proved.residency != used.residency || !used.launches.is_within(proved.launches)) return false;
   const bool buffers = !proved.credits || (used.credits && *used.credits >= *proved.credits);
   if (claim == Claim::safety) return buffers && used.issue_blocks <= proved.issue_blocks;
-  return proved.credits == used.credits && proved.issue_blocks == used.issue_blocks &&
+  const bool same_sends = proved.eager || (!used.eager && proved.credits == used.credits);
+  return buffers && same_sends && proved.issue_blocks == used.issue_blocks &&
          proved.guaranteed_launches.is_within(used.guaranteed_launches);
 }
 

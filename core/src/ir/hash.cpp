@@ -188,7 +188,8 @@ std::string capabilities_hash(const TransportCapabilities& capabilities) {
   add_limit(hasher, capabilities.credits);
   add_limit(hasher, capabilities.residency);
   hasher.number(capabilities.issue_blocks ? 1 : 0).number(capabilities.captures_graphs ? 1 : 0);
-  // Without ordered launches the hash is what it was before there were any.
+  // Without eager sends and ordered launches the hash is what it was before there were any.
+  if (capabilities.eager) hasher.text("eager");
   if (capabilities.launches.order == LaunchOrder::none) return hasher.hex();
   for (const LaunchChain& chain : {capabilities.launches, capabilities.guaranteed_launches}) {
     hasher.number(static_cast<int>(chain.order)).number(chain.compute ? 1 : 0);

@@ -7,8 +7,9 @@
 namespace ppsim {
 namespace {
 
-constexpr TransportCapabilities launched(LaunchChain chain) {
-  return {.launches = chain, .guaranteed_launches = chain};
+/// Sends are eager: what fits into the buffers of NCCL's protocols leaves before its receiver is there.
+constexpr TransportCapabilities nccl(LaunchChain chain) {
+  return {.eager = true, .launches = chain, .guaranteed_launches = chain};
 }
 
 /// With four channels, as the backend asks for. Source: the sources of NCCL 2.28.9 (buffers of its
@@ -21,9 +22,9 @@ constexpr auto kTransports = std::to_array<Transport>({
     {"mpi", "processes; queues are independent", rendezvous()},
     {"copy", "copy engines of the GPUs of one host; queues are independent", rendezvous()},
     {"nccl", "a rank's transfers and collectives start in host order, over all communicators",
-     launched({LaunchOrder::start, false, false}), kNcclEdge},
+     nccl({LaunchOrder::start, false, false}), kNcclEdge},
     {"nccl-one-queue", "CUDA_DEVICE_MAX_CONNECTIONS=1: everything that a rank runs starts in host order",
-     launched({LaunchOrder::start, false, true}), kNcclEdge},
+     nccl({LaunchOrder::start, false, true}), kNcclEdge},
 });
 
 }  // namespace

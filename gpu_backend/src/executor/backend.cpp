@@ -40,6 +40,7 @@ TransportCapabilities capabilities_of(const RunOptions& run) {
   else
     capabilities.launches = {LaunchOrder::start, false, cuda->one_hardware_queue};
   capabilities.guaranteed_launches = capabilities.launches;
+  capabilities.eager = cuda->transport == CudaTransport::nccl;
   return capabilities;
 }
 

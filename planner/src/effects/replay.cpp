@@ -26,8 +26,8 @@ Nanoseconds sum(Nanoseconds a, Nanoseconds b) {
 class Replay {
  public:
   explicit Replay(const AnalyzedProgram& analyzed)
-      : graph_(analyzed.guaranteed_graph()),
-        order_(analyzed.guaranteed_order()),
+      : graph_(analyzed.timed_graph()),
+        order_(analyzed.timed_order()),
         starts_(analyzed.program().size(), 0),
         ends_(analyzed.program().size(), 0) {}
 
@@ -88,7 +88,7 @@ class Replay {
 class ReplayPlaces {
  public:
   explicit ReplayPlaces(const AnalyzedProgram& analyzed)
-      : program_(analyzed.program()), graph_(analyzed.guaranteed_graph()) {}
+      : program_(analyzed.program()), graph_(analyzed.timed_graph()) {}
 
   [[nodiscard]] bool is_in(const CostGroup& group, InstructionId id) const {
     const auto actions = program_.actions(id);

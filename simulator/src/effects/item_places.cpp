@@ -9,7 +9,7 @@ namespace {
 std::map<CostClass, ItemPlace> ways_of_messages(const AnalyzedProgram& analyzed) {
   const Program& program = analyzed.program();
   std::map<CostClass, ItemPlace> ways;
-  for (const Message& message : analyzed.guaranteed_graph().messages) {
+  for (const Message& message : analyzed.timed_graph().messages) {
     const Action& send = program.all_actions()[message.send_action];
     ways[cost_class_of(send)] = {program.rank_of(message.send), program.rank_of(message.receive)};
   }
@@ -24,7 +24,7 @@ const CostClass* cost_class_of(const CompiledProgram& program, const CompiledIte
 }
 
 std::vector<ItemPlace> item_places(const CompiledProgram& program, const AnalyzedProgram& analyzed) {
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
   const std::map<CostClass, ItemPlace> ways = ways_of_messages(analyzed);
   std::vector<ItemPlace> of_duration(program.item_counts.size());
   for (std::size_t i = 0; i < program.cost_classes.size(); ++i) {

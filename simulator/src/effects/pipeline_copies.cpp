@@ -71,7 +71,7 @@ class CopyActivities {
 
   void find_ways() {
     const Program& program = analyzed_.program();
-    const ExecutionGraph& graph = analyzed_.guaranteed_graph();
+    const ExecutionGraph& graph = analyzed_.timed_graph();
     std::size_t flow = 0;
     for (const Message& message : graph.messages) {
       ways_of_items_[compiled_.flow_items[flow++]] =
@@ -260,7 +260,7 @@ Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& 
     if (activity.route != Activity::kNoRoute) activity.route *= routes.grid.size();
   Flows flows(routes.routes, links.links());
   const CopyEnds ends(graph, routes.grid, run_activities(graph, routes.grid, flows));
-  CopiedRun run{.trace = trace_of_ends(*compiled, analyzed.guaranteed_graph(), ends.of_items(0, made.ends())),
+  CopiedRun run{.trace = trace_of_ends(*compiled, analyzed.timed_graph(), ends.of_items(0, made.ends())),
                 .links = links.links(),
                 .uses = flows.uses(),
                 .simulated_copies = static_cast<int>(routes.grid.size()),

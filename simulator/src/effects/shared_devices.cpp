@@ -17,7 +17,7 @@ Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed, cons
     return run_by_events(analyzed.program(), analyzed.graph(), costs, shared);
   // Who cannot finish with the waits that may occur does not run with those that always do, either.
   if (const auto compiled = compile(analyzed); !compiled) return SimulatedRun(tl::unexpect, compiled.error());
-  return run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, shared);
+  return run_by_events(analyzed.program(), analyzed.timed_graph(), costs, shared);
 }
 
 }  // namespace ppsim::simulator

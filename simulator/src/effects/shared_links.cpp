@@ -63,7 +63,7 @@ std::vector<Rate> fair_rates(std::span<const std::vector<LinkTake>> flows, std::
 
 SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& network) {
   const Program& program = analyzed.program();
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
   NodeLinks nodes(network, program.pipeline().ranks());
   SharedLinks result;
   for (const Message& message : graph.messages) {
@@ -105,13 +105,13 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   const auto compiled = compile(analyzed);
   if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
   if (costs.differ_on(analyzed.capabilities()) || slow_down(devices)) {
-    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs,
+    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.timed_graph(), costs,
                                                    Shared{&flows, devices}));
     return SharedRun{std::move(run), flows.uses()};
   }
   PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));
   const std::vector<Instant> ends = run_activities(activities_of(*compiled, bound, routes), {}, flows);
-  return SharedRun{trace_of_ends(*compiled, analyzed.guaranteed_graph(), ends), flows.uses()};
+  return SharedRun{trace_of_ends(*compiled, analyzed.timed_graph(), ends), flows.uses()};
 }
 
 }  // namespace ppsim::simulator

@@ -285,7 +285,7 @@ tl::expected<CompiledProgram, Stuck> compile(const AnalyzedProgram& analyzed) {
   const RunOrder& order = analyzed.order();
   if (!order.complete)
     return tl::unexpected(explain_stalls(program, analyzed.graph(), state_after(order, program.size())));
-  return Compiler(program, analyzed.guaranteed_graph()).run(order);
+  return Compiler(program, analyzed.timed_graph()).run(order);
 }
 
 }  // namespace ppsim::simulator

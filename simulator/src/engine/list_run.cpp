@@ -139,7 +139,7 @@ class ListRun {
 std::optional<Expected<TimedTrace>> run_in_list_order(const AnalyzedProgram& analyzed,
                                                       const CostTable& costs) {
   if (!is_for_lists(analyzed.capabilities())) return std::nullopt;
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
   if (!graph.unsatisfiable.empty() || has_groups(graph)) return std::nullopt;
   return ListRun(analyzed.program(), graph, costs).run();
 }

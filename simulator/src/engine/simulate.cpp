@@ -131,9 +131,9 @@ Expected<SimulatedRun> simulate_beside_transfers(const AnalyzedProgram& analyzed
   const tl::expected<CompiledProgram, Stuck> compiled = compile(analyzed);
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
   if (costs.differ_on(analyzed.capabilities()))
-    return run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs);
+    return run_by_events(analyzed.program(), analyzed.timed_graph(), costs);
   PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));
-  return simulate_trace(*compiled, analyzed.guaranteed_graph(), bound);
+  return simulate_trace(*compiled, analyzed.timed_graph(), bound);
 }
 
 Nanoseconds rank_span(const StepTimes& times) {

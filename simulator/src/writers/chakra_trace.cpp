@@ -23,9 +23,9 @@ Bytes bytes_of(const SizeTable& sizes, const Action& action, const Action& send)
 
 /// Takes the time of other ranks, too.
 bool is_shared(const AnalyzedProgram& analyzed, InstructionId id) {
-  const std::int32_t meeting = analyzed.guaranteed_graph().meeting_of[id.index()];
+  const std::int32_t meeting = analyzed.timed_graph().meeting_of[id.index()];
   return meeting >= 0 &&
-         analyzed.guaranteed_graph().meetings[static_cast<std::size_t>(meeting)].member_count > 1;
+         analyzed.timed_graph().meetings[static_cast<std::size_t>(meeting)].member_count > 1;
 }
 
 /// Chakra counts groups from 1: 0 stands for all ranks.
@@ -36,7 +36,7 @@ class ChakraWriter {
   ChakraWriter(const ChakraInput& input, RankId rank)
       : input_(input),
         program_(input.analyzed.program()),
-        graph_(input.analyzed.guaranteed_graph()),
+        graph_(input.analyzed.timed_graph()),
         rank_(rank) {
     first_node_.reserve(static_cast<std::size_t>(program_.last(rank).value() - program_.first(rank).value()));
     std::uint64_t node = 0;

@@ -47,8 +47,11 @@ RC_GTEST_PROP(AnalyzedProgram, OrderIsOneOfTheGuaranteedWaitsToo, ()) {
   RC_ASSERT(&analyzed.graph() != &analyzed.guaranteed_graph());
   RC_ASSERT(keeps_waits(analyzed.graph(), analyzed.order()));
   RC_ASSERT(keeps_waits(analyzed.guaranteed_graph(), analyzed.order()));
+  RC_ASSERT(keeps_waits(analyzed.timed_graph(), analyzed.order()));
   const AnalyzedProgram independent(analyzed.program(), transport("in-process").value());
-  RC_ASSERT(analyzed.guaranteed_order().items == independent.order().items);
+  RC_ASSERT(analyzed.timed_order().items == independent.order().items);
+  const AnalyzedProgram buffered(analyzed.program(), {.credits = kUnlimitedCredits});
+  RC_ASSERT(analyzed.guaranteed_order().items == buffered.order().items);
 }
 
 TEST(AnalyzedProgram, MakesEachPartOnceForAllCopiesAndThreads) {

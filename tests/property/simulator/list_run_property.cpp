@@ -47,7 +47,7 @@ RC_GTEST_PROP(ListRunProperty, IsTheRunOfTheCompiledProgram, ()) {
   RC_ASSERT(compiled.has_value());  // it cannot hang
   const auto bound = bind_costs(*compiled, costs);
   RC_ASSERT(run->has_value() == bound.has_value());
-  if (bound) RC_ASSERT((**run == simulate_trace(*compiled, analyzed.guaranteed_graph(), *bound)));
+  if (bound) RC_ASSERT((**run == simulate_trace(*compiled, analyzed.timed_graph(), *bound)));
 }
 
 RC_GTEST_PROP(ListRunProperty, AnswersForLoweredSchedules, ()) {

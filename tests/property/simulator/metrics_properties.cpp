@@ -17,7 +17,7 @@ struct Run {
   CostTable costs;
   TimedTrace trace;
   const Program& program = analyzed.program();
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
 };
 
 Run draw_run() {

@@ -45,7 +45,7 @@ void compare(const Case& c, const NaiveRun& naive) {
   const SimulatedRun run = simulate_program(c.program, c.capabilities, c.costs).value();
   RC_ASSERT(run.has_value() == (naive.outcome == NaiveRun::Outcome::finished));
   if (run) {
-    RC_ASSERT(*run == run_naively(c.program, guaranteed(c.capabilities), c.costs).trace);
+    RC_ASSERT(*run == run_naively(c.program, timed(c.capabilities), c.costs).trace);
     return;
   }
   RC_ASSERT(run.error().mismatches.empty() == (naive.outcome == NaiveRun::Outcome::deadlock));
@@ -105,7 +105,7 @@ RC_GTEST_PROP(SimulateProperty, FastClockAgreesWithRounds, ()) {
   const auto compiled = compile(analyzed);
   RC_PRE(compiled.has_value());
   const BoundCosts costs = bind_costs(*compiled, c.costs).value();
-  const TimedTrace trace = simulate_trace(*compiled, analyzed.guaranteed_graph(), costs);
+  const TimedTrace trace = simulate_trace(*compiled, analyzed.timed_graph(), costs);
   SimulationScratch scratch;
   const StepTimes times = simulate(*compiled, costs, scratch);
 

@@ -148,7 +148,7 @@ std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
 /// That the dependencies of all nodes are the predecessors in the graph, by reason, and the messages before
 /// them.
 void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& nodes, RankId rank) {
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
   const auto owners = instructions_of(analyzed.program(), rank);
   ASSERT_EQ(nodes.size(), owners.size());
   for (std::size_t n = 0; n < nodes.size(); ++n) {

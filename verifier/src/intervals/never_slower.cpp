@@ -25,7 +25,7 @@ Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& 
                       "under a residency limit times depend on which operation takes a place",
                       {.found = std::to_string(*capabilities.residency)});
   }
-  return path_graph(program, analyzed.guaranteed_graph(), analyzed.order());
+  return path_graph(program, analyzed.timed_graph(), analyzed.order());
 }
 
 std::string text(const Fraction& value) {

@@ -43,7 +43,7 @@ Answer check_makespan(const Question& question, std::optional<MakespanRange>& ra
   const auto latest = times_of(paths, question.options.costs->most);
   if (!latest) return {Unknown{"the costs add up to more than 64 bits of nanoseconds"}, kMethod};
   const PathGraph fewer =
-      path_graph(question.program, question.analyzed.guaranteed_graph(), question.analyzed.order());
+      path_graph(question.program, question.analyzed.timed_graph(), question.analyzed.order());
   range = MakespanRange{(*times_of(fewer, question.options.costs->least))[fewer.end], (*latest)[paths.end]};
   const auto& limit = question.options.makespan_limit;
   if (!limit || range->most <= *limit) return {Proved{}, kMethod};

@@ -40,6 +40,7 @@ LaunchChain read_chain(const json& capabilities, const char* key) {
 ordered_json capabilities_json(const TransportCapabilities& capabilities) {
   auto object = ordered_json::object();
   if (capabilities.credits) object["credits"] = *capabilities.credits;
+  if (capabilities.eager) object["eager"] = true;
   if (capabilities.residency) object["residency"] = *capabilities.residency;
   if (capabilities.issue_blocks) object["issue_blocks"] = true;
   if (capabilities.captures_graphs) object["captures_graphs"] = true;
@@ -54,6 +55,7 @@ TransportCapabilities read_capabilities(const json& object) {
     return object.contains(key) ? std::optional(object.at(key).get<int>()) : std::nullopt;
   };
   return {limit("credits"),
+          object.value("eager", false),
           limit("residency"),
           object.value("issue_blocks", false),
           object.value("captures_graphs", false),
@@ -105,10 +107,10 @@ Expected<void> check_unordered(const JsonFile& file) {
   if (root.at("version") != kUnordered) return {};
   const auto unknown = [&](const JsonPath& path) {
     return file.error_at(path, "an unknown key", path.back(),
-                         "none of the order of launches in version 2; it is of version 3");
+                         "none of eager sends or the order of launches in version 2; it is of version 3");
   };
   if (root.contains("transport")) return unknown({"transport"});
-  for (const char* key : {"launches", "guaranteed_launches"}) {
+  for (const char* key : {"eager", "launches", "guaranteed_launches"}) {
     if (root.at("capabilities").contains(key)) return unknown({"capabilities", key});
   }
   return {};

@@ -35,7 +35,7 @@ TransportCapabilities independent_queues(TransportCapabilities capabilities) {
 /// receiver follows from it.
 TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilities) {
   TransportCapabilities result = independent_queues(capabilities);
-  result.credits = std::numeric_limits<int>::max();
+  result.credits = kUnlimitedCredits;
   return result;
 }
 

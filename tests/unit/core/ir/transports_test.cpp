@@ -67,10 +67,15 @@ TEST(Transports, HaveNames) {
   EXPECT_TRUE(named("nccl", true).guaranteed_launches.compute);
   EXPECT_TRUE(named("nccl-one-queue").launches.everything);
   EXPECT_EQ(transport_text(named("nccl")), "nccl");
-  EXPECT_EQ(transport_text(named("nccl", true)), "rendezvous, launches in order, computation included");
+  EXPECT_EQ(transport_text(named("nccl", true)), "rendezvous, eager sends, launches in order, computation included");
   const auto unknown = transport("ncc");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().place.expected, "any, in-process, mpi, copy, nccl, nccl-one-queue");
+}
+
+TEST(Transports, OnlyNcclAndAnyAreEager) {
+  for (const Transport& one : transports())
+    EXPECT_EQ(one.capabilities.eager, one.name == "any" || one.name.starts_with("nccl")) << one.name;
 }
 
 TEST(Transports, AProofHoldsWhereEveryWaitWasConsideredAndEveryOrderIsKept) {
@@ -91,12 +96,24 @@ TEST(Transports, AProofHoldsWhereEveryWaitWasConsideredAndEveryOrderIsKept) {
   EXPECT_FALSE(holds(named("nccl"), rendezvous()));
 }
 
+TEST(Transports, WhatWasProvedForEagerSendsHoldsWithAnyCredits) {
+  TransportCapabilities waiting = named("nccl");
+  waiting.eager = false;
+  EXPECT_TRUE(holds_under(named("nccl"), waiting, Claim::orders));
+  EXPECT_FALSE(holds_under(waiting, named("nccl"), Claim::orders));
+  EXPECT_TRUE(holds_under(waiting, named("nccl"), Claim::safety));
+  TransportCapabilities buffered = named("nccl");
+  buffered.credits = 2;
+  EXPECT_TRUE(holds_under(named("nccl"), buffered, Claim::orders));
+  EXPECT_TRUE(holds_under(any_transport(), {.credits = 2}, Claim::orders));
+  EXPECT_FALSE(holds_under(buffered, named("nccl"), Claim::safety));
+}
+
 TEST(Transports, FewerWaitsAreNoLessSafeAndKeepNoOrders) {
   const auto safe = [](const TransportCapabilities& proved, const TransportCapabilities& used) {
     EXPECT_FALSE(holds_under(proved, used, Claim::orders));
     return holds_under(proved, used, Claim::safety);
   };
-  EXPECT_TRUE(safe(any_transport(), {.credits = 2}));
   EXPECT_TRUE(safe({.credits = 2}, {.credits = 3}));
   EXPECT_FALSE(safe({.credits = 2}, {.credits = 1}));
   EXPECT_FALSE(safe({.credits = 2}, rendezvous()));
@@ -205,7 +222,7 @@ TEST(LaunchOrder, ACertificateNamesNoOtherTransport) {
   }
   certificate.transport = "tcp";
   EXPECT_EQ(why_not(certificate, program),
-            "certificate: it names transport tcp, and its capabilities are another's: rendezvous, launches "
+            "certificate: it names transport tcp, and its capabilities are another's: rendezvous, eager sends, launches "
             "in order");
 }
 
@@ -265,7 +282,8 @@ TEST(LaunchOrder, ACertificateMovesBetweenNamedTransportsByTheRule) {
     ASSERT_EQ(why_not(certificate, program), "") << proved;
     for (const TransportCapabilities& used : all_named()) {
       const bool safe = are_among(used.launches, proved.launches);
-      const bool kept = are_among(proved.guaranteed_launches, used.guaranteed_launches);
+      const bool kept = are_among(proved.guaranteed_launches, used.guaranteed_launches) &&
+                        (proved.eager || !used.eager);
       EXPECT_EQ(holds_under(proved, used, Claim::safety), safe) << proved << " on " << used;
       EXPECT_EQ(holds_under(proved, used, Claim::orders), safe && kept) << proved << " on " << used;
       // It claims nothing that rests on an order.

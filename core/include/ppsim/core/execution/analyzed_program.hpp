@@ -24,11 +24,15 @@ class AnalyzedProgram {
 
   /// All waits that may occur: what a deadlock is made of.
   [[nodiscard]] const ExecutionGraph& graph() const;
-  /// The waits that occur in every run: what times and bounds on memory rest on. The same object as graph()
-  /// where the transport is certain.
+  /// The waits that simulated times count. The same object as graph() where launches are certain.
+  [[nodiscard]] const ExecutionGraph& timed_graph() const;
+  /// The waits that occur in every run: what bounds on memory rest on. The same object as timed_graph() where
+  /// sends are not eager.
   [[nodiscard]] const ExecutionGraph& guaranteed_graph() const;
-  /// A run order of graph(), and so of guaranteed_graph().
+  /// A run order of graph(), and so of the others.
   [[nodiscard]] const RunOrder& order() const;
+  /// A run order of timed_graph() that does not depend on the waits that may occur besides.
+  [[nodiscard]] const RunOrder& timed_order() const;
   /// A run order of guaranteed_graph() that does not depend on the waits that may occur besides.
   [[nodiscard]] const RunOrder& guaranteed_order() const;
   [[nodiscard]] const TensorTable& tensors() const;

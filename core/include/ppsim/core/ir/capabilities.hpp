@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 namespace ppsim {
 
@@ -32,6 +34,9 @@ struct TransportCapabilities {
   /// Empty: rendezvous. n >= 1: a transfer starts while fewer than n earlier messages of its channel are
   /// unreceived.
   std::optional<int> credits = std::nullopt;
+  /// A SEND may end before its RECV has started, however many messages are unreceived: its wait for `credits`
+  /// may occur and orders nothing.
+  bool eager = false;
   /// Communication operations of one rank that may be started and incomplete at once; empty: any number.
   /// None together with ordered launches.
   std::optional<int> residency = std::nullopt;
@@ -44,8 +49,10 @@ struct TransportCapabilities {
   /// Those of them that always occur: more of them rule out timings, which bounds on memory rest on.
   LaunchChain guaranteed_launches = {};
 
+  /// Whether launches wait in every run as they may.
+  [[nodiscard]] constexpr bool has_certain_launches() const { return launches == guaranteed_launches; }
   /// Whether every wait that may occur always does.
-  [[nodiscard]] constexpr bool is_certain() const { return launches == guaranteed_launches; }
+  [[nodiscard]] constexpr bool is_certain() const { return has_certain_launches() && !eager; }
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 
@@ -55,9 +62,21 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
 /// every buffering (Siegel and Avrunin, "Modeling wildcard-free MPI programs for verification", PPoPP 2005).
 [[nodiscard]] constexpr TransportCapabilities rendezvous() { return {}; }
 
+/// More credits than a channel has messages: a SEND waits for no RECV.
+inline constexpr int kUnlimitedCredits = std::numeric_limits<int>::max();
+
 /// The same with those waits only that always occur: all timings of the transport are timings of it.
 [[nodiscard]] constexpr TransportCapabilities guaranteed(TransportCapabilities capabilities) {
   capabilities.launches = capabilities.guaranteed_launches;
+  if (std::exchange(capabilities.eager, false)) capabilities.credits = kUnlimitedCredits;
+  return capabilities;
+}
+
+/// The waits that simulated times count: launches wait where they always do, and a SEND waits for its RECV
+/// also where its transport is eager, since large messages do.
+[[nodiscard]] constexpr TransportCapabilities timed(TransportCapabilities capabilities) {
+  capabilities.launches = capabilities.guaranteed_launches;
+  capabilities.eager = false;
   return capabilities;
 }
 
@@ -71,7 +90,7 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
 enum class Claim : std::uint8_t { safety, orders };
 /// Whether what was proved under `proved` holds under `used`: every wait that may occur was considered, and
 /// of orders every one that was relied on is kept. Fewer waits are no less safe: more credits than were
-/// considered, and any number after rendezvous. They do not keep the orders.
+/// considered, and any number after rendezvous. They keep the orders only where none was relied on (`eager`).
 [[nodiscard]] bool holds_under(const TransportCapabilities& proved, const TransportCapabilities& used,
                                Claim claim);
 

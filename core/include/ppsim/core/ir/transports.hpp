@@ -46,7 +46,7 @@ struct Transport {
 /// Every wait of all named transports but nccl-one-queue, and the guarantees of none: what is proved for it
 /// holds on each of them.
 [[nodiscard]] constexpr TransportCapabilities any_transport() {
-  return {.launches = {LaunchOrder::start, true, false}};
+  return {.eager = true, .launches = {LaunchOrder::start, true, false}};
 }
 
 /// The name where the record is that of a named transport, else what it says of itself.

@@ -60,7 +60,7 @@ struct CompiledProgram {
   friend bool operator==(const CompiledProgram&, const CompiledProgram&) = default;
 };
 
-/// Compiles a Program in time linear in it; its times are those of the waits that its transport guarantees.
+/// Compiles a Program in time linear in it; its times count the waits of the timed graph.
 /// Requires: no residency limit.
 /// Errors: why the Program cannot finish with the waits that may occur.
 [[nodiscard]] tl::expected<CompiledProgram, Stuck> compile(const AnalyzedProgram& analyzed);

@@ -55,7 +55,7 @@ struct SimulationScratch {
                                  SimulationScratch& scratch);
 
 /// Start and end of every instruction, with rounds.
-/// Requires: `graph` is the guaranteed one of what `program` was compiled from, `costs` belong to it.
+/// Requires: `graph` is the timed one of what `program` was compiled from, `costs` belong to it.
 [[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
                                         const BoundCosts& costs);
 

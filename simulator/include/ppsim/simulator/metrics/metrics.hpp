@@ -21,7 +21,7 @@ struct RunView {
   /// The trace was measured: transfers took what it says, not what the costs say.
   bool measured = false;
   const Program& program = analyzed.program();
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ExecutionGraph& graph = analyzed.timed_graph();
 };
 
 /// Where the compute queue of a rank stands idle between the step's start and its end. The parts add up to
