@@ -46,45 +46,60 @@ TEST_P(AllMicrobatchesOf, RunsForEveryNumberAndSoForEachOne) {
   }
 }
 
-TEST_P(AllMicrobatchesOf, NeedsOnEachRankWhatTheWorstNumberNeeds) {
-  AllMicrobatchesOptions options;
-  options.properties = {Property::memory};
-  options.sizes = activation_size_table(10);
-  options.sizes->set({.kind = TensorKind::boundary_output}, 3);
-  options.sizes->set({.kind = TensorKind::outgoing_gradient}, 2);
-  const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
-  const AllMicrobatchesReport report = ask(2, options);
-  ASSERT_TRUE(report.proved(Property::memory));
-  ASSERT_EQ(report.memory.size(), 2u);
-  for (const MemoryForAll& bound : report.memory) {
-    const auto need = [&](int m) {
-      return ask_one(programs(m).value(), options).memory.at(bound.rank.index()).bytes;
-    };
-    EXPECT_EQ(need(bound.reached_at), bound.bytes.at(bound.reached_at / bound.period)) << bound.rank;
-    for (int m = 1; m <= 2 * kUpTo; ++m) {
-      if (programs(m)) {
-        EXPECT_LE(need(m), bound.bytes.at(m / bound.period)) << bound.rank << ", m = " << m;
+/// Where sends are eager, SENDs wait for no RECV and may need more.
+class AllMicrobatchesMemoryOf : public AllMicrobatchesOf {
+ protected:
+  static AllMicrobatchesOptions memory_options(bool eager) {
+    AllMicrobatchesOptions options;
+    options.properties = {Property::memory};
+    options.capabilities.eager = eager;
+    options.sizes = activation_size_table(10);
+    options.sizes->set({.kind = TensorKind::incoming_gradient}, 3);
+    options.sizes->set({.kind = TensorKind::boundary_output}, 7);
+    options.sizes->set({.kind = TensorKind::outgoing_gradient}, 2);
+    return options;
+  }
+
+  static void needs_what_the_worst_number_needs(const AllMicrobatchesOptions& options) {
+    const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
+    const AllMicrobatchesReport report = ask(2, options);
+    ASSERT_TRUE(report.proved(Property::memory));
+    ASSERT_EQ(report.memory.size(), 2u);
+    for (const MemoryForAll& bound : report.memory) {
+      const auto need = [&](int m) {
+        return ask_one(programs(m).value(), options).memory.at(bound.rank.index()).bytes;
+      };
+      EXPECT_EQ(need(bound.reached_at), bound.bytes.at(bound.reached_at / bound.period)) << bound.rank;
+      for (int m = 1; m <= 2 * kUpTo; ++m) {
+        if (programs(m)) {
+          EXPECT_LE(need(m), bound.bytes.at(m / bound.period)) << bound.rank << ", m = " << m;
+        }
       }
     }
   }
-}
 
-/// Z3 follows all states of all members; without queries shorter members stand for longer ones where they do.
-TEST_P(AllMicrobatchesOf, NeedsTheSameByZ3) {
-  AllMicrobatchesOptions options;
-  options.properties = {Property::memory};
-  options.sizes = activation_size_table(10);
-  options.sizes->set({.kind = TensorKind::incoming_gradient}, 3);
-  options.sizes->set({.kind = TensorKind::boundary_output}, 7);
-  const AllMicrobatchesReport report = ask(2, options);
-  options.queries = [](const SolverQuery&) {};
-  const AllMicrobatchesReport by_z3 = ask(2, options);
-  ASSERT_TRUE(report.proved(Property::memory));
-  ASSERT_TRUE(by_z3.proved(Property::memory));
-  ASSERT_EQ(report.memory.size(), by_z3.memory.size());
-  for (std::size_t r = 0; r < report.memory.size(); ++r)
-    EXPECT_EQ(report.memory[r].bytes, by_z3.memory[r].bytes) << r;
+  /// Z3 follows all states of all members; without queries shorter members stand for longer ones where they
+  /// do.
+  static void needs_the_same_by_z3(AllMicrobatchesOptions options) {
+    const AllMicrobatchesReport report = ask(2, options);
+    options.queries = [](const SolverQuery&) {};
+    const AllMicrobatchesReport by_z3 = ask(2, options);
+    ASSERT_TRUE(report.proved(Property::memory));
+    ASSERT_TRUE(by_z3.proved(Property::memory));
+    ASSERT_EQ(report.memory.size(), by_z3.memory.size());
+    for (std::size_t r = 0; r < report.memory.size(); ++r)
+      EXPECT_EQ(report.memory[r].bytes, by_z3.memory[r].bytes) << r;
+  }
+};
+
+TEST_P(AllMicrobatchesMemoryOf, IsOnEachRankWhatTheWorstNumberNeeds) {
+  needs_what_the_worst_number_needs(memory_options(false));
 }
+TEST_P(AllMicrobatchesMemoryOf, IsWhatTheWorstNumberNeedsWithEagerSends) {
+  needs_what_the_worst_number_needs(memory_options(true));
+}
+TEST_P(AllMicrobatchesMemoryOf, IsTheSameByZ3) { needs_the_same_by_z3(memory_options(false)); }
+TEST_P(AllMicrobatchesMemoryOf, IsTheSameByZ3WithEagerSends) { needs_the_same_by_z3(memory_options(true)); }
 
 TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst) {
   AllMicrobatchesOptions options;
@@ -109,6 +124,9 @@ TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, AllMicrobatchesOf,
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
+                         schedule_test_name);
+INSTANTIATE_TEST_SUITE_P(Registry, AllMicrobatchesMemoryOf,
                          testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
                          schedule_test_name);
 

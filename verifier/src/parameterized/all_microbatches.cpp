@@ -51,11 +51,11 @@ class Investigation {
   void recognise(CoverageOptions how) {
     const TransportCapabilities& transport = options_.capabilities;
     const bool bounds = is_asked(Property::memory, options_);
-    how.with_tensors = bounds && transport.is_certain();
+    how.with_tensors = bounds && transport.has_certain_launches();
     how.launches = transport.launches;
     how.repetition = repetition_under(how.launches);
     report_.coverage = find_coverage(source_, how);
-    if (!bounds || transport.is_certain()) return;
+    if (!bounds || transport.has_certain_launches()) return;
     how.with_tensors = true;
     how.launches = transport.guaranteed_launches;
     how.repetition = repetition_under(how.launches);

@@ -30,6 +30,8 @@ Counters::Counters(z3::context& context, const PeriodicProgram& family)
     if (event != family.series[static_cast<std::size_t>(w.before)].event || w.shift != AffineCount{})
       states_.push_back(wait(w, complete(event)));
   }
+  for (const SeriesWait& w : family.end_waits)
+    states_.push_back(wait(w, complete(family.series[static_cast<std::size_t>(w.after)].event)));
 }
 
 z3::expr Counters::value(const AffineCount& number) const {

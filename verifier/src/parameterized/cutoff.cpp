@@ -80,15 +80,8 @@ class CutoffSearch {
   /// How far one counter of an event that repeats can be above another, in any state.
   [[nodiscard]] std::optional<std::int64_t> spread_of_counters() const {
     Edges edges(family_.events.size());
-    for (const SeriesWait& w : family_.waits) {
-      if (!repeats(w.before) || !repeats(w.after) || w.shift.per_period < 0) continue;
-      // after <= before + length, also where before has come to its end or after has not begun.
-      const std::int64_t length =
-          std::max({std::int64_t{0}, 1 - w.shift.at(family_.first),
-                    series(w.after).count.constant - series(w.before).count.constant});
-      edges[static_cast<std::size_t>(series(w.before).event)].emplace_back(
-          static_cast<std::size_t>(series(w.after).event), length);
-    }
+    for (const SeriesWait& w : family_.waits) add_edge(w, edges);
+    for (const SeriesWait& w : family_.end_waits) add_edge(w, edges);
     std::vector<std::size_t> events;
     for (std::size_t e = 0; e < family_.events.size(); ++e) {
       if (repeats(family_.events[e].front())) events.push_back(e);
@@ -103,6 +96,16 @@ class CutoffSearch {
     return spread;
   }
 
+  void add_edge(const SeriesWait& w, Edges& edges) const {
+    if (!repeats(w.before) || !repeats(w.after) || w.shift.per_period < 0) return;
+    // after <= before + length, also where before has come to its end or after has not begun.
+    const std::int64_t length =
+        std::max({std::int64_t{0}, 1 - w.shift.at(family_.first),
+                  series(w.after).count.constant - series(w.before).count.constant});
+    edges[static_cast<std::size_t>(series(w.before).event)].emplace_back(
+        static_cast<std::size_t>(series(w.after).event), length);
+  }
+
   void need_gap(std::int64_t gap) { gap_ = std::max(gap_, gap); }
   void need_length(std::int64_t k) { min_ = std::max(min_, k); }
 
@@ -115,7 +118,8 @@ class CutoffSearch {
     }
     const auto wait = [&](const SeriesWait& w) { return look_at_wait(w, pass); };
     const auto tensor = [&](const TensorSeries& t) { return look_at_tensor(t, pass); };
-    return std::ranges::all_of(family_.waits, wait) && std::ranges::all_of(family_.tensors, tensor);
+    return std::ranges::all_of(family_.waits, wait) && std::ranges::all_of(family_.end_waits, wait) &&
+           std::ranges::all_of(family_.tensors, tensor);
   }
 
   /// Whether what waits in a state still may where its counters stay (low) or go down by one (high). A wait

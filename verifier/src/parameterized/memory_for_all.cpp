@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "cutoff.hpp"
 #include "memory/worst_case.hpp"
@@ -25,6 +26,45 @@ std::string text_of(const AffineCount& bytes) {
   return text;
 }
 
+/// The family with the ends that bounds may count on: members of a collective end one by one once all have
+/// started, and an eager SEND before its RECV.
+PeriodicProgram with_ends_apart(PeriodicProgram family, bool eager) {
+  const auto joined = std::exchange(family.events, {});
+  const auto add_event = [&](std::vector<int> members) {
+    for (const int s : members)
+      family.series[static_cast<std::size_t>(s)].event = static_cast<int>(family.events.size());
+    family.events.push_back(std::move(members));
+  };
+  const auto wait_for_start_of = [&](int member, int after) {
+    for (const SeriesWait& w : family.waits) {
+      if (w.after == member) family.end_waits.push_back({w.before, after, w.shift});
+    }
+  };
+  for (const std::vector<int>& members : joined) {
+    const OpKind kind = family.series[static_cast<std::size_t>(members.front())].actions.front().kind;
+    const bool meets = is_collective(kind);
+    if (members.size() == 1 || (!meets && !eager)) {
+      add_event(members);
+      continue;
+    }
+    for (const int after : members) {
+      add_event({after});
+      for (const int member : members) {
+        if (meets && member != after) wait_for_start_of(member, after);
+      }
+    }
+    if (!meets) family.end_waits.push_back({members.front(), members.back(), {1, 0}});
+  }
+  return family;
+}
+
+/// The waits that every run of a family's members keeps.
+TransportCapabilities kept_waits(const PeriodicProgram& family, bool eager) {
+  TransportCapabilities waits = always(family.rule.launches);
+  if (eager) waits.credits = kUnlimitedCredits;
+  return waits;
+}
+
 constexpr const char* kNotReplayed = "the number that needs too much could not be replayed";
 
 /// verify's answer about memory for one number of microbatches; nothing where it is not known.
@@ -35,6 +75,7 @@ std::optional<FamilyAnswer> replay(const AllQuestion& question, std::int64_t mic
   if (program == nullptr) return std::nullopt;
   VerifyOptions options;
   options.properties = {Property::memory};
+  options.capabilities = question.options.capabilities;
   options.sizes = question.options.sizes;
   options.memory_limit = question.options.memory_limit;
   options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
@@ -74,7 +115,7 @@ class MemberSearch {
                                                            const std::vector<Bytes>& enough) const {
     const auto program = question_.source.get(family_.microbatches(k));
     if (program == nullptr) return std::nullopt;
-    return worst_cases(question_.limits(), *program, {sizes_, enough, family_.rule.launches});
+    return worst_cases(question_.limits(), *program, {sizes_, enough, kept_waits(family_, question_.options.capabilities.eager)});
   }
 
   void note_broken(const std::vector<Bytes>& worst, std::int64_t k) {
@@ -261,7 +302,7 @@ class BoundSearch {
     if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
     if (program == nullptr) return std::nullopt;
-    return worst_cases(question_.limits(), *program, {sizes_, {}, family_.rule.launches});
+    return worst_cases(question_.limits(), *program, {sizes_, {}, kept_waits(family_, question_.options.capabilities.eager)});
   }
 
   const AllQuestion& question_;
@@ -277,7 +318,7 @@ class BoundSearch {
 
 std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
                                               const RankSizes& of_ranks) {
-  const AnalyzedProgram analyzed(program, always(of_ranks.launches));
+  const AnalyzedProgram analyzed(program, of_ranks.waits);
   if (!analyzed.order().complete) return std::nullopt;
   const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), of_ranks.sizes);
   const MemoryQuestion question{analyzed, bytes};
@@ -301,16 +342,18 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
 
 FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,
                             std::vector<MemoryForAll>& bounds) {
-  if (question.options.capabilities.credits)
+  const TransportCapabilities& transport = question.options.capabilities;
+  if (transport.credits && !transport.eager)
     return {Unknown{"messages that a transport buffers are not followed over all microbatches"}, 0, "smt"};
+  const PeriodicProgram apart = with_ends_apart(family, transport.eager);
   FamilyAnswer answer = guarded([&] {
     // Whoever wants to see queries is asked to follow Z3, which answers the same.
     if (!question.options.queries) {
-      if (const auto found = MemberSearch(question, family).run(bounds)) return *found;
+      if (const auto found = MemberSearch(question, apart).run(bounds)) return *found;
     }
-    return BoundSearch(question, family).run(bounds);
+    return BoundSearch(question, apart).run(bounds);
   });
-  if (question.options.capabilities.residency)
+  if (transport.residency)
     answer.notes.emplace_back("upper bound: the residency limit is left out");
   return answer;
 }

@@ -40,11 +40,11 @@ struct AllQuestion {
 /// Asks Z3 as well what a ranking has proved, and adds a note. Order: changes answer.notes only.
 void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& family, FamilyAnswer& answer);
 
-/// Sizes, per rank what is not worth a closer look (empty: nothing), and the orders that every run keeps.
+/// Sizes, per rank what is not worth a closer look (empty: nothing), and the waits that always occur.
 struct RankSizes {
   const SizeTable& sizes;
   const std::vector<Bytes>& enough;
-  LaunchChain launches;
+  TransportCapabilities waits;
 };
 
 /// The worst case of one number of microbatches on each rank, or where all tensors together are within
