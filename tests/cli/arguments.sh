@@ -129,6 +129,7 @@ done
 bad "--time-scale" "found --backend cpu" run p.json --time-scale 2
 bad "--time-scale" "found --backend cpu" run p.json --time-scale 2 --emit-sbatch
 bad "events per action are of CUDA" "found --no-profile" run p.json --no-profile
+bad "events per action are of CUDA" "found --algorithms" run p.json --algorithms a.json
 bad "has no transformer" "--arithmetic" run p.json --backend emulated --unit F=1 --arithmetic integer
 bad "has no transformer" "--transformer" run p.json --backend emulated --unit F=1 --transformer hidden=32
 bad "--state-limit requires --resident" "" verify p.json --state-limit 10

@@ -7,6 +7,7 @@ with_device
 script 1 gpu_bench bench
 expect_out "pass  points: "
 expect_out "pass  product against the best of cuBLASLt's algorithms, slowest: 1.040 times (at most 1.05 times)"
+expect_out "pass  attention against the best of cuDNN's plans, slowest: 1.020 times (at most 1.05 times)"
 expect_out "pass  element-wise kernel against a copy of its bytes, slowest: 1.200 times (at most 1.25 times)"
 expect_out "pass  host time of an action, streamed, without its launches: 700 ns (at most 3000 ns)"
 expect_out "pass  host time of an action, graphs: 90 ns (at most 100 ns)"
@@ -23,6 +24,8 @@ bars = {bar["bar"]: bar for bar in bench["bars"]}
 errors = sorted(abs(p["step_error"]) for p in points)
 assert bars["step error, median"]["found"] in errors[len(errors) // 2 - 1:len(errors) // 2 + 1]
 assert bars["bubble error, largest"]["found"] == max(abs(p["bubble_error"]) for p in points)
+assert {a["direction"] for a in bench["attention"]} == {"forward", "backward"}
+assert all(" --algorithms algorithms.json " in p["command"] for p in points), points[0]["command"]
 assert bench["machine"]["cores"] and bench["machine"]["command"] and bench["machine"]["date"]
 END
 

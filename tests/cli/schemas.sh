@@ -4,7 +4,7 @@ source "$(dirname "$0")/support/lib.sh"
 
 expect_exit 0 schema
 cp stdout names
-for name in error schedule program tables certificate cluster stack calibration; do
+for name in error schedule program tables certificate cluster stack calibration algorithms; do
   grep -qx "$name" names || fail "no schema $name"
 done
 "$ppsim" --help | grep -oE '^  [a-z][a-z-]*  ' | tr -d ' ' >commands

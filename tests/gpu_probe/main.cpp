@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "support/gpu_probe/attention_times.hpp"
 #include "support/gpu_probe/kernel_times.hpp"
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
@@ -22,6 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kUsage =
     "usage: ppsim_gpu_probe PROBE [key=number ...]\n"
     "  products [hidden= ffn= vocab= sequence= batch= parts=]  the executor's products against plain calls\n"
+    "  attention [hidden= heads= sequence= batch= parts=]  each of cuDNN's plans\n"
     "  kernels [hidden= ffn= sequence= batch=]  element-wise kernels beside a copy of as many bytes\n"
     "  partitions [parts= graphs=]      green contexts: the same work on the whole, on a part, on all parts\n"
     "  waiting [parts= streams= graphs=]  kernels beside streams that wait for a number\n"
@@ -77,6 +79,20 @@ Json products(const Numbers& numbers) {
                     {"algorithms", one.algorithms}});
   }
   return {{"parts", numbers.get("parts", 1)}, {"products", rows}};
+}
+
+Json attention(const Numbers& numbers) {
+  TransformerConfig config;
+  config.hidden = numbers.get("hidden", 2048);
+  config.heads = numbers.get("heads", 16);
+  config.sequence = numbers.get("sequence", 1024);
+  config.microbatch_size = numbers.get("batch", 1);
+  config.arithmetic = Arithmetic::bf16;
+  const int parts = numbers.get("parts", 1);
+  Json rows = Json::array();
+  for (const AttentionTime& one : time_attention(this_machine(ProbeLibraries::cudnn), config, parts))
+    rows.push_back({{"direction", one.direction}, {"plans_ns", one.plans_ns}});
+  return {{"parts", parts}, {"attention", rows}};
 }
 
 Json kernels(const Numbers& numbers) {
@@ -162,6 +178,7 @@ Json nccl_answer(const std::string& probe, const Numbers& numbers) {
 
 Json run(const std::string& probe, const Numbers& numbers) {
   if (probe == "products") return products(numbers);
+  if (probe == "attention") return attention(numbers);
   if (probe == "kernels") return kernels(numbers);
   if (probe == "partitions") return partitions(numbers);
   if (probe == "waiting") return waiting(numbers);

@@ -71,6 +71,7 @@ struct Product {
   const void* added = nullptr;
   void* result = nullptr;
   float alpha = 1, beta = 0;
+  bool backwards = false;  ///< how terms are added: algorithms round otherwise
 
   [[nodiscard]] std::int64_t inner() const { return operation.transpose_a ? a.rows : a.columns; }
   [[nodiscard]] bool fits() const {
@@ -102,7 +103,8 @@ struct Product {
   }
   [[nodiscard]] float sum(std::int64_t n, std::int64_t row, std::int64_t column) const {
     float total = 0;
-    for (std::int64_t i = 0; i < inner(); ++i) {
+    for (std::int64_t term = 0; term < inner(); ++term) {
+      const std::int64_t i = backwards ? inner() - 1 - term : term;
       total += loaded(a, left, operation.transpose_a ? at(a, n, i, row) : at(a, n, row, i)) *
                loaded(b, right, operation.transpose_b ? at(b, n, column, i) : at(b, n, i, column));
     }
@@ -236,7 +238,8 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
                           c,
                           d,
                           *static_cast<const float*>(alpha),
-                          *static_cast<const float*>(beta)};
+                          *static_cast<const float*>(beta),
+                          algorithm->data[1] == 1};
     if (!product.fits() || !fit(*algorithm, {a, b, d})) return kInvalid;
     KernelAccess access = product.access();
     access.writes.emplace_back(static_cast<const std::byte*>(workspace), workspace_bytes);

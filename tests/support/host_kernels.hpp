@@ -26,8 +26,9 @@ using HostQueue =
 
 /// The kernels of a transformer: the device's own, run on the processor.
 [[nodiscard]] cuda::KernelTable host_kernels(const HostQueue& queue);
-/// cuBLASLt's calls as loops of the processor, for float32, bf16 and fp8 with sums in float32. It refuses
-/// what the library refuses in fp8 on Hopper.
+/// cuBLASLt's calls as loops of the processor, for float32, bf16 and fp8 with sums in float32. Of its three
+/// algorithms the second one adds in the opposite order. It refuses what the library refuses in fp8 on
+/// Hopper.
 [[nodiscard]] CublasLtTable host_cublaslt(const HostQueue& queue);
 
 }  // namespace ppsim::test

@@ -8,8 +8,8 @@
 namespace ppsim::cli {
 namespace {
 
-constexpr std::string_view kFiles[] = {"schedule", "program", "tables",     "certificate",
-                                       "cluster",  "stack",   "calibration"};
+constexpr std::string_view kFiles[] = {"schedule", "program", "tables",      "certificate",
+                                       "cluster",  "stack",   "calibration", "algorithms"};
 
 struct Options {
   std::string name;

@@ -28,9 +28,11 @@ Expected<void> check_transport(const BackendChoice& choice) {
   const char* of_cuda = choice.graphs                 ? "--graphs"
                         : choice.ranks_per_device > 1 ? "--ranks-per-device"
                         : choice.no_profile           ? "--no-profile"
+                        : !choice.algorithms.empty()  ? "--algorithms"
                                                       : nullptr;
   if (of_cuda != nullptr)
-    return make_error(ErrorCode::bad_argument, "graphs, parts of a device and events per action are of CUDA",
+    return make_error(ErrorCode::bad_argument,
+                      "graphs, parts of a device, algorithms and events per action are of CUDA",
                       {.found = of_cuda, .expected = "--backend cuda"});
   if (choice.attention != "auto") {
     return make_error(ErrorCode::bad_argument, "what computes attention is a choice on GPUs only",
@@ -61,6 +63,11 @@ void add_gpu_options(Command& command, BackendChoice& choice) {
                   "cuda: auto, cudnn (its flash attention, in bf16 and fp8) or gemm (products and a softmax)")
       .show_default()
       .check(one_of({"auto", "cudnn", "gemm"}));
+  command
+      .add_option("--algorithms", choice.algorithms,
+                  "cuda: FILE.json with the fastest of cuBLASLt's algorithms for each product; products that "
+                  "it lacks are timed before the first step, and added (default: its first suggestion)")
+      .check(side_file({".json"}));
 }
 
 void add_buffer_option(Command& command, BackendChoice& choice) {
@@ -85,6 +92,27 @@ Expected<void> open_backend(const BackendChoice& choice) {
     if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);
   }
   return libraries ? libraries : cannot_run(choice, libraries.error().message);
+}
+
+Expected<RunAlgorithms> RunAlgorithms::open(const BackendChoice& choice, bool first_process) {
+  RunAlgorithms made;
+  if (choice.algorithms.empty()) return made;
+  if (!first_process) {
+    made.others_.emplace();
+    return made;
+  }
+  PPSIM_ASSIGN_OR_RETURN(made.file_, AlgorithmsFile::open(choice.algorithms));
+  return made;
+}
+
+void RunAlgorithms::give_to(RunOptions& run) {
+  if (file_) run.algorithms = &file_->algorithms();
+  if (others_) run.algorithms = &*others_;
+}
+
+std::string RunAlgorithms::added_to(const std::string& kernels) const {
+  if (!file_ || file_->empty()) return kernels;
+  return kernels + (kernels.empty() ? "" : ", ") + file_->text();
 }
 
 CudaOptions cuda_options(const BackendChoice& choice) {

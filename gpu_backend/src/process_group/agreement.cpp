@@ -23,7 +23,8 @@ std::string options_text(const RunOptions& options) {
        << ", clipped to " << options.clip_norm << (options.gradients ? ", with gradients" : "")
        << (options.unverified ? ", unverified" : "")
        << (options.certificate != nullptr ? ", with a certificate" : "")
-       << (options.poison ? ", poisoned" : "");
+       << (options.poison ? ", poisoned" : "")
+       << (options.algorithms != nullptr ? ", with the fastest algorithms" : "");
   return text.str();
 }
 

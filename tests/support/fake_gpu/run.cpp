@@ -28,6 +28,7 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   run.processes = options.processes;
   run.deadline_s = options.deadline_s;
   run.gradients = options.gradients;
+  run.algorithms = options.algorithms;
   gpu.know(program.pipeline());
   GpuApi api = gpu.api();
   if (options.tamper) options.tamper(api);

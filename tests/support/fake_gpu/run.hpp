@@ -19,6 +19,7 @@ struct FakeRunOptions {
   Bootstrap* processes = nullptr;  ///< of which each calls run_on_fake() on a thread of its own
   std::optional<double> deadline_s = std::nullopt;
   bool gradients = true;
+  Algorithms* algorithms = nullptr;
   bool exact = true;                                        ///< gradients are integers modulo 2^64
   std::function<void(GpuApi&)> tamper = {};                 ///< changes the tables, to inject a fault
   std::function<Nanoseconds(const Action&)> duration = {};  ///< of kernels; empty: 1000 ns

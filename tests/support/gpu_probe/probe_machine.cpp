@@ -16,6 +16,7 @@ ProbeMachine this_machine(ProbeLibraries extra) {
   check_cuda(machine.api.cuda, machine.api.cuda.init(0), "starting the CUDA driver");
   if (extra == ProbeLibraries::cublaslt) machine.cublaslt = load_cublaslt();
   if (extra == ProbeLibraries::nccl) machine.api.nccl = load_nccl();
+  if (extra == ProbeLibraries::cudnn) machine.cudnn = load_cudnn();
   return machine;
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
 #include "device/cuda/gpu_api.hpp"
 #include "device/cuda/gpu_device.hpp"
 #include "transformer/kernels/kernel_table.hpp"
@@ -16,9 +17,10 @@ struct ProbeMachine {
   GpuApi api;  ///< NCCL's calls are there for probes of NCCL only
   CublasLtTable cublaslt;
   cuda::KernelTable kernels;
+  CudnnTable cudnn = {};
 };
 
-enum class ProbeLibraries : std::uint8_t { cuda, cublaslt, nccl };
+enum class ProbeLibraries : std::uint8_t { cuda, cublaslt, nccl, cudnn };
 /// The driver, this build's kernels and what else is asked for.
 /// Errors: throws BackendError for a library or kernels that are not there.
 [[nodiscard]] ProbeMachine this_machine(ProbeLibraries extra);

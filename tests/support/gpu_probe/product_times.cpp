@@ -113,6 +113,15 @@ class Operands {
   std::uint64_t seed_ = 0;
 };
 
+/// Has the products computed as a run with --algorithms does.
+void pin(const ProbeMachine& machine, ProbeStream& stream, cuda::Products& products) {
+  const WorkTimer time_of = [&](const std::function<void(GpuStream)>& work) { return stream.time_of(work); };
+  const cuda::AlgorithmPlace place{"this device", stream.device().place().multiprocessors};
+  Algorithms algorithms;
+  products.time_algorithms({time_of, place, machine.kernels}, algorithms);
+  products.take_algorithms(place, algorithms);
+}
+
 template <class Product>
 Nanoseconds time_each(ProbeStream& stream, const Product& product) {
   constexpr int kRepeats = 10;
@@ -149,6 +158,7 @@ void time_product(const ProbeMachine& machine, const GpuDevice& device, const Pr
   const cuda::ProductOperands operands = memory.of(shape);
   const auto products =
       cuda::cublaslt_products(machine.cublaslt, machine.api.cuda, cuda::Stored::bf16, {shape});
+  pin(machine, stream, *products);
   void* const workspace = stream.device().allocate(kWorkspaceBytes, "a workspace").data();
   const PlainProduct plain(machine, shape, workspace, 0);
   const PlainProduct told(machine, shape, workspace, device.multiprocessors_per_part());

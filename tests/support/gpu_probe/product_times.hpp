@@ -8,8 +8,8 @@
 
 namespace ppsim::test {
 
-/// One product of a stage, as the executor's kernels compute it and by a plain call of cuBLASLt: its first
-/// choice for packed matrices, with the same workspace.
+/// One product of a stage, as the executor computes it with --algorithms, and by a plain call of cuBLASLt:
+/// its first suggestion for packed matrices, with the same workspace.
 struct ProductTime {
   std::string weights;  ///< qkv, projection, gate_up, down, head
   std::string action;   ///< F, I, W

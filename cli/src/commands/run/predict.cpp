@@ -309,6 +309,8 @@ Json outcome_json(const Outcome& outcome) {
 Expected<int> predict_all(const Options& options, const Output& output) {
   const Stopwatch watch;
   PPSIM_ASSIGN_OR_RETURN(auto run, open_measurement(options.measurement));
+  PPSIM_ASSIGN_OR_RETURN(auto algorithms, RunAlgorithms::open(options.measurement.device));
+  algorithms.give_to(run);
   run.deadline_s = options.deadline_s;
   PPSIM_RETURN_IF_ERROR(check_outputs({options.points, options.costs_out}));
   PPSIM_ASSIGN_OR_RETURN(const auto programs, calibration_programs(options));
@@ -325,10 +327,11 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   if (sharing > 1) setting.slowdowns = std::move(measured.slowdowns);
   Outcome outcome = run_points(setting, watch, output);
   if (!written) outcome.written = written;
+  if (auto kept = algorithms.keep(); !kept) outcome.written = kept;
   if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
   if (!output.json) {
     print_text(outcome);
-    for (const std::string& kernels : outcome.kernels()) std::cout << kernels << '\n';
+    for (const std::string& kernels : outcome.kernels()) std::cout << algorithms.added_to(kernels) << '\n';
     return outcome.code();
   }
   Json object = outcome_json(outcome);

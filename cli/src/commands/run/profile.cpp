@@ -53,7 +53,9 @@ struct Profile {
 };
 
 Expected<Profile> profiled(const Measurement& measurement) {
-  PPSIM_ASSIGN_OR_RETURN(const auto run, open_measurement(measurement));
+  PPSIM_ASSIGN_OR_RETURN(auto run, open_measurement(measurement));
+  PPSIM_ASSIGN_OR_RETURN(auto algorithms, RunAlgorithms::open(measurement.device));
+  algorithms.give_to(run);
   InputOptions input = measurement.input;
   PPSIM_ASSIGN_OR_RETURN(const bool tied, is_tied(measurement.model));
   input.tied = tied;
@@ -61,8 +63,11 @@ Expected<Profile> profiled(const Measurement& measurement) {
   PPSIM_ASSIGN_OR_RETURN(const auto model, transformer_of(measurement.model, measurement.device,
                                                           programs.front().pipeline().stages()));
   const auto held = hold_devices(run, max_ranks(programs));
-  PPSIM_ASSIGN_OR_RETURN(auto tables, profile(programs, *model, run));
-  return Profile{std::move(tables), kernels_text(measurement.device, *model, programs.front().pipeline())};
+  auto tables = profile(programs, *model, run);
+  PPSIM_RETURN_IF_ERROR(algorithms.keep());
+  if (!tables) return tl::unexpected(tables.error());
+  const std::string kernels = kernels_text(measurement.device, *model, programs.front().pipeline());
+  return Profile{*std::move(tables), algorithms.added_to(kernels)};
 }
 
 std::string class_text(const CostClass& key) {

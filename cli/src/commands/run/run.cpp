@@ -274,17 +274,22 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
     run.deadline_rule.times = 0;
   }
   run.gradients = options.compare && options.device.backend != "emulated";
+  PPSIM_ASSIGN_OR_RETURN(auto algorithms, RunAlgorithms::open(options.device, !output.silent));
+  algorithms.give_to(run);
   const StageModel& model = *prepared.model;
   const VerifiedRunOptions how{
       .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
   const auto result = verify_then_run(program, model, how);
+  const auto kept = algorithms.keep();  // of a run that fails, too
   if (!result && processes != nullptr) return tl::unexpected(result.error());
   if (!result) return report_on(run.capabilities, result.error(), output);
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*result, output);
-  return report_run(options,
-                    {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
-                     prepared.subject.replicas, kernels_text(options.device, model, program.pipeline())},
-                    *result, output);
+  PPSIM_RETURN_IF_ERROR(kept);
+  return report_run(
+      options,
+      {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()), prepared.subject.replicas,
+       algorithms.added_to(kernels_text(options.device, model, program.pipeline()))},
+      *result, output);
 }
 
 int run(const Options& options, const Output& output) {

@@ -14,6 +14,7 @@ namespace ppsim::gpu_backend {
 /// cublasLtMatmulAlgo_t: how a product is computed. Equal bytes give equal bits on one type of device.
 struct CublasLtAlgorithm {
   std::uint64_t data[8] = {};
+  friend bool operator==(const CublasLtAlgorithm&, const CublasLtAlgorithm&) = default;
 };
 
 /// cublasLtMatmulHeuristicResult_t.
@@ -56,6 +57,9 @@ struct CublasLtTable {
 /// the kernels' CUDA first.
 /// Errors: throws BackendError naming the library or the symbol that is missing.
 [[nodiscard]] CublasLtTable load_cublaslt(const std::string& path = "");
+
+/// "cuBLASLt 13.1.0".
+[[nodiscard]] std::string cublaslt_text(std::size_t version);
 
 /// Errors: throws BackendError with `what` and the text of a status that is no success.
 void check_cublaslt(const CublasLtTable& cublaslt, int status, std::string_view what);

@@ -24,20 +24,18 @@ std::string looked_up(const Look& look) {
 }
 
 std::string device_text(const CudaTable& cuda, int ordinal) {
-  std::array<char, 256> name{};
   int device = 0;
   int multiprocessors = 0;
   int major = 0;
   int minor = 0;
   std::size_t bytes = 0;
   check_cuda(cuda, cuda.device_get(&device, ordinal), "a device");
-  check_cuda(cuda, cuda.device_name(name.data(), static_cast<int>(name.size()), device), "a device");
   check_cuda(cuda, cuda.device_attribute(&multiprocessors, kCudaAttributeMultiprocessors, device),
              "a device");
   check_cuda(cuda, cuda.device_attribute(&major, kCudaAttributeMajor, device), "a device");
   check_cuda(cuda, cuda.device_attribute(&minor, kCudaAttributeMinor, device), "a device");
   check_cuda(cuda, cuda.device_memory(&bytes, device), "a device");
-  return std::string(name.data()) + " with " + std::to_string(multiprocessors) +
+  return device_name(cuda, ordinal) + " with " + std::to_string(multiprocessors) +
          " multiprocessors of capability " + std::to_string(major) + "." + std::to_string(minor) + " and " +
          std::to_string(bytes >> 30) + " GiB";
 }
@@ -71,10 +69,8 @@ std::string driver_text(int& devices) {
 
 std::string loaded_nccl_text() { return nccl_text(nccl_version(load_nccl())); }
 
-std::string cublaslt_text() {
-  const auto version = static_cast<int>(load_cublaslt().version());
-  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100) + " (" + cublaslt_file() + ")";
+std::string loaded_cublaslt_text() {
+  return cublaslt_text(load_cublaslt().version()) + " (" + cublaslt_file() + ")";
 }
 
 /// Attention does without it.
@@ -86,7 +82,7 @@ BackendStatus cuda_status() {
   int devices = 0;
   const std::string driver = looked_up([&] { return driver_text(devices); });
   return {"cuda", devices > 0,
-          driver + "; " + looked_up(loaded_nccl_text) + "; " + looked_up(cublaslt_text) + "; " +
+          driver + "; " + looked_up(loaded_nccl_text) + "; " + looked_up(loaded_cublaslt_text) + "; " +
               looked_up(optional_cudnn_text)};
 }
 

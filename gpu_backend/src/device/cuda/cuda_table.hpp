@@ -72,6 +72,9 @@ struct CudaTable {
 /// Errors: throws BackendError with `what` and the name and text of a result that is no success.
 void check_cuda(const CudaTable& cuda, int result, std::string_view what);
 
+/// Errors: throws BackendError.
+[[nodiscard]] std::string device_name(const CudaTable& cuda, int ordinal);
+
 /// The error of a call for device memory that gave `result`: how much was asked for, for `what`, and how much
 /// is free where there is too little. Requires: the context of that call is current.
 [[nodiscard]] std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes,

@@ -96,6 +96,14 @@ std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes
   return text + " on a device with " + std::to_string(free) + " of " + std::to_string(total) + " bytes free";
 }
 
+std::string device_name(const CudaTable& cuda, int ordinal) {
+  std::array<char, 256> name{};
+  int device = 0;
+  check_cuda(cuda, cuda.device_get(&device, ordinal), "a device");
+  check_cuda(cuda, cuda.device_name(name.data(), static_cast<int>(name.size()), device), "a device");
+  return name.data();
+}
+
 void check_nccl(const NcclTable& nccl, int result, std::string_view what) {
   if (result == kNcclSuccess || result == kNcclInProgress) return;
   // NCCL keeps the last one of all communicators, and looks at none.
@@ -131,6 +139,11 @@ void check_cudnn(const CudnnTable& cudnn, int status, std::string_view what) {
   throw BackendError(is_refusal ? ErrorCode::bad_argument : ErrorCode::io,
                      std::string(what) + ": " + text_or(cudnn.error_text(status), status) +
                          (text.empty() ? "" : ", ") + text.substr(0, text.find('\n')));
+}
+
+std::string cublaslt_text(std::size_t version) {
+  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
 }
 
 std::string cudnn_text(std::size_t version) {

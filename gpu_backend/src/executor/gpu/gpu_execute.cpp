@@ -15,6 +15,7 @@
 #include "hardware_queues.hpp"
 #include "issue.hpp"
 #include "open_channels.hpp"
+#include "pin_algorithms.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
@@ -25,6 +26,7 @@ namespace ppsim::gpu_backend {
 namespace {
 
 constexpr Nanoseconds kAbortTime = 10'000'000'000;
+constexpr Nanoseconds kTimingTime = 60'000'000'000;
 /// The waits that streams and events have to keep, whatever else delays launches.
 TransportCapabilities independent_queues(TransportCapabilities capabilities) {
   capabilities.launches = capabilities.guaranteed_launches = {};
@@ -64,6 +66,9 @@ class GpuExecutor {
     make_plans();
     check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
+    if (in_.options.algorithms != nullptr)
+      pin_algorithms({api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime},
+                     *in_.options.algorithms);
     channels_ = open_channels({api_, input, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],

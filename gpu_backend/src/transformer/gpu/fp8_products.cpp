@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "fp8_weights.hpp"
-#include "matmul.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "products.hpp"
+#include "product_plans.hpp"
 
 namespace ppsim::gpu_backend::cuda {
 namespace {
@@ -45,8 +43,9 @@ std::size_t numbers(const Operand& operand) {
 class Fp8Products final : public Products {
  public:
   Fp8Products(const Fp8Libraries& libraries, const std::vector<ProductShape>& shapes)
-      : matmuls_(libraries.cublaslt, libraries.cuda),
+      : plans_(libraries.cublaslt, libraries.cuda),
         rounding_(libraries.kernels, libraries.cuda),
+        cuda_(libraries.cuda),
         scales_(libraries.cuda, 2 * kScaleBytes, "the scales of fp8 matrices") {
     std::size_t left = 0;
     std::size_t right = 0;
@@ -57,17 +56,12 @@ class Fp8Products final : public Products {
     }
     left_ = DeviceMemory(libraries.cuda, left, "an fp8 matrix");
     right_ = DeviceMemory(libraries.cuda, right, "an fp8 matrix");
-    for (const ProductShape& shape : shapes) {
-      if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(matmul_shape(shape)));
-    }
+    for (const ProductShape& shape : shapes) plans_.add(shape, matmul_shape(shape));
   }
 
   void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) override {
-    const auto found = plans_.find(shape);
-    PPSIM_CHECK(found != plans_.end(), "a product that was not prepared");
-    if (shape.rounding == Rounding::none) {
-      return matmuls_.multiply(stream, found->second, {operands.b, operands.a, operands.c});
-    }
+    if (shape.rounding == Rounding::none)
+      return plans_.multiply(stream, shape, {operands.b, operands.a, operands.c});
     round(stream, left_of(shape), operands.a, left_of(shape).into(left_, left_scale()));
     Fp8Matrix right = operands.rounded_b;
     if (!multiplies_weights(shape)) {
@@ -75,7 +69,16 @@ class Fp8Products final : public Products {
       right = {right_.as<std::uint8_t>(), right_scale()};
     }
     PPSIM_CHECK(right.numbers != nullptr && right.scale != nullptr, "weights that are not there in fp8");
-    matmuls_.multiply(stream, found->second, {right.numbers, left_.as<void>(), operands.c, right.scale});
+    plans_.multiply(stream, shape, {right.numbers, left_.as<void>(), operands.c, right.scale});
+  }
+  void time_algorithms(const AlgorithmTimer& timer, Algorithms& known) override {
+    static_cast<void>(timer.time_of([&](GpuStream stream) {
+      check_cuda(cuda_, cuda_.fill_async(scales_.address(), 0, 2 * kScaleBytes, stream), "clearing scales");
+    }));
+    plans_.time_algorithms(timer, known);
+  }
+  void take_algorithms(const AlgorithmPlace& place, const Algorithms& known) override {
+    plans_.take_algorithms(place, known);
   }
 
  private:
@@ -101,10 +104,10 @@ class Fp8Products final : public Products {
     rounding_.round(stream, {operand.rows, operand.columns, values}, operand.type, into);
   }
 
-  Matmuls matmuls_;
+  ProductPlans plans_;
   Fp8Rounding rounding_;
+  CudaTable cuda_;
   DeviceMemory scales_, left_, right_;
-  std::map<ProductShape, MatmulPlan> plans_;
 };
 
 }  // namespace

@@ -103,6 +103,7 @@ class TransformerStages final : public GpuStages {
         slices_(slices_of(config_, pipeline.slices(), means.attention)),
         workspace_(means.attention.workspace),
         pipeline_(pipeline),
+        place_(place),
         kernels_(*means.libraries.kernels),
         cuda_(means.libraries.cuda()),
         products_(open_products<T>(
@@ -211,7 +212,17 @@ class TransformerStages final : public GpuStages {
     check_launch(cuda_, kernels_.merge_loss(stream, kStored<T>, call), "merging parts of a loss");
   }
 
+  void time_algorithms(const WorkTimer& time_of, Algorithms& known) override {
+    products_->time_algorithms({time_of, algorithm_place(), kernels_, kStored<T>}, known);
+  }
+  void take_algorithms(const Algorithms& known) override {
+    products_->take_algorithms(algorithm_place(), known);
+  }
+
  private:
+  [[nodiscard]] AlgorithmPlace algorithm_place() const {
+    return {device_name(cuda_, place_.device), place_.multiprocessors};
+  }
   /// Bytes from a tensor of a part to that of the next, whichever these are.
   static std::int64_t stride_of(std::span<const CollectivePart> parts,
                                 std::span<std::byte> CollectivePart::*tensor) {
@@ -272,6 +283,7 @@ class TransformerStages final : public GpuStages {
   std::vector<Dimensions> slices_;
   AttentionWorkspace workspace_;
   const Pipeline& pipeline_;
+  GpuPlace place_;
   KernelTable kernels_;
   CudaTable cuda_;
   std::unique_ptr<Products> products_;

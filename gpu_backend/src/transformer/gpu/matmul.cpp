@@ -9,6 +9,33 @@ namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+constexpr int kMaxSuggestions = 16;  // cuBLASLt 13 has eight
+
+std::string type_name(int type) {
+  switch (type) {
+    case kCudaTypeFloat32:
+      return "float32";
+    case kCudaTypeBfloat16:
+      return "bf16";
+    case kCudaTypeFloat8E4M3:
+      return "e4m3";
+    case kCudaTypeFloat8E5M2:
+      return "e5m2";
+    default:
+      return "type " + std::to_string(type);
+  }
+}
+
+std::size_t bytes_of_number(int type) {
+  if (type == kCudaTypeFloat32) return 4;
+  return type == kCudaTypeBfloat16 ? 2 : 1;
+}
+
+/// "bf16 8 x 24 by 24".
+std::string matrix_name(const MatrixLayout& matrix, bool transposed = false) {
+  return type_name(matrix.type) + " " + std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
+         " by " + std::to_string(matrix.stride) + (transposed ? " transposed" : "");
+}
 
 /// With the types of cuBLASLt, by number: what it supports depends on them.
 std::string product_text(const MatmulShape& shape) {
@@ -22,6 +49,22 @@ std::string product_text(const MatmulShape& shape) {
 }
 
 }  // namespace
+
+std::string product_name(const MatmulShape& s) {
+  std::string name = matrix_name(s.left, s.transpose_left) + ", " + matrix_name(s.right, s.transpose_right) +
+                     (s.accumulate ? ", added to " : ", into ") + matrix_name(s.result);
+  if (s.batches > 1) {
+    name += ", " + std::to_string(s.batches) + " of them by";
+    for (const MatrixLayout& one : {s.left, s.right, s.result})
+      name += " " + std::to_string(one.batch_stride);
+  }
+  return name + ", on " + std::to_string(s.alignment) + " bytes";
+}
+
+std::size_t bytes_of(const MatrixLayout& matrix, std::int64_t batches) {
+  const std::int64_t last = (batches - 1) * matrix.batch_stride + (matrix.columns - 1) * matrix.stride;
+  return static_cast<std::size_t>(last + matrix.rows) * bytes_of_number(matrix.type);
+}
 
 Matmuls::Matmuls(CublasLtTable cublaslt, const CudaTable& cuda) : lt_(std::move(cublaslt)) {
   cublasLtContext* handle = nullptr;
@@ -73,17 +116,21 @@ MatmulObject Matmuls::preference(const MatmulShape& shape) const {
   return made;
 }
 
-CublasLtAlgorithm Matmuls::choose(const MatmulPlan& plan, const MatmulShape& shape) const {
+std::vector<CublasLtAlgorithm> Matmuls::suggested(const MatmulPlan& plan, const MatmulShape& shape) const {
   const MatmulObject wanted = preference(shape);
-  CublasLtChoice choice;
+  std::vector<CublasLtChoice> choices(kMaxSuggestions);
   int found = 0;
-  const int status = lt_.choose(handle_.get(), plan.operation.get(), plan.left.get(), plan.right.get(),
-                                plan.result.get(), plan.result.get(), wanted.get(), 1, &choice, &found);
+  const int status =
+      lt_.choose(handle_.get(), plan.operation.get(), plan.left.get(), plan.right.get(), plan.result.get(),
+                 plan.result.get(), wanted.get(), kMaxSuggestions, choices.data(), &found);
   const std::string what = "choosing an algorithm for " + product_text(shape);
   check_cublaslt(lt_, status, what);
-  if (found < 1 || choice.status != kCublasSuccess)
-    throw BackendError(ErrorCode::bad_argument, what + ": cuBLASLt has none");
-  return choice.algorithm;
+  choices.resize(static_cast<std::size_t>(found));
+  std::vector<CublasLtAlgorithm> result;
+  for (const CublasLtChoice& choice : choices)
+    if (choice.status == kCublasSuccess) result.push_back(choice.algorithm);
+  if (result.empty()) throw BackendError(ErrorCode::bad_argument, what + ": cuBLASLt has none");
+  return result;
 }
 
 MatmulPlan Matmuls::plan(const MatmulShape& shape) const {
@@ -93,8 +140,10 @@ MatmulPlan Matmuls::plan(const MatmulShape& shape) const {
                   layout(shape.result, shape.batches),
                   shape.accumulate,
                   {},
+                  {},
                   product_text(shape)};
-  made.algorithm = choose(made, shape);
+  made.suggested = suggested(made, shape);
+  made.algorithm = made.suggested.front();
   return made;
 }
 

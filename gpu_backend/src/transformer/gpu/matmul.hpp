@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "device/cuda/cublaslt_table.hpp"
 #include "device/cuda/device_memory.hpp"
@@ -37,9 +38,15 @@ using MatmulObject = std::unique_ptr<void, std::function<void(void*)>>;
 struct MatmulPlan {
   MatmulObject operation, left, right, result;
   bool accumulate = false;
-  CublasLtAlgorithm algorithm = {};
-  std::string text;  ///< for messages
+  std::vector<CublasLtAlgorithm> suggested;  ///< by the library, the one it thinks fastest first
+  CublasLtAlgorithm algorithm = {};          ///< of these
+  std::string text;                          ///< for messages
 };
+
+/// All that algorithms are suggested for, as text: equal for equal products, and for no others.
+[[nodiscard]] std::string product_name(const MatmulShape& shape);
+/// From the first number of a matrix, or a batch of them, to behind the last.
+[[nodiscard]] std::size_t bytes_of(const MatrixLayout& matrix, std::int64_t batches);
 
 struct MatmulOperands {
   const void* left;
@@ -48,7 +55,7 @@ struct MatmulOperands {
   const float* left_scale = nullptr;  ///< of an fp8 matrix, in place of that of the shape
 };
 
-/// cuBLASLt with sums in float32, its workspace, and its first choice of algorithm for each shape. Order:
+/// cuBLASLt with sums in float32, its workspace, and its first suggestion for each shape. Order:
 /// products are ordered with each other, since they share a workspace. Errors: throws BackendError, also for
 /// a shape that the library cannot multiply.
 class Matmuls {
@@ -56,6 +63,8 @@ class Matmuls {
   Matmuls(CublasLtTable cublaslt, const CudaTable& cuda);
 
   [[nodiscard]] MatmulPlan plan(const MatmulShape& shape) const;
+  /// Name and version of the library.
+  [[nodiscard]] std::string library() const { return cublaslt_text(lt_.version()); }
   /// Creates nothing.
   void multiply(GpuStream stream, const MatmulPlan& plan, const MatmulOperands& operands) const;
 
@@ -63,7 +72,8 @@ class Matmuls {
   [[nodiscard]] MatmulObject layout(const MatrixLayout& of, std::int64_t batches) const;
   [[nodiscard]] MatmulObject operation(const MatmulShape& shape) const;
   [[nodiscard]] MatmulObject preference(const MatmulShape& shape) const;
-  [[nodiscard]] CublasLtAlgorithm choose(const MatmulPlan& plan, const MatmulShape& shape) const;
+  [[nodiscard]] std::vector<CublasLtAlgorithm> suggested(const MatmulPlan& plan,
+                                                         const MatmulShape& shape) const;
   void set(void* operation, int attribute, const void* value, std::size_t size) const;
   void check(int status, const char* what) const { check_cublaslt(lt_, status, what); }
 

@@ -1,12 +1,10 @@
 #include "products.hpp"
 
-#include <map>
 #include <numeric>
 #include <utility>
 
 #include "device/cuda/kernel_errors.hpp"
-#include "matmul.hpp"
-#include "ppsim/core/ir/check.hpp"
+#include "product_plans.hpp"
 
 namespace ppsim::gpu_backend::cuda {
 namespace {
@@ -46,21 +44,22 @@ namespace {
 class CublasLtProducts final : public Products {
  public:
   CublasLtProducts(CublasLtTable cublaslt, const CudaTable& cuda, Stored stored)
-      : matmuls_(std::move(cublaslt), cuda), stored_(stored) {}
+      : plans_(std::move(cublaslt), cuda), stored_(stored) {}
 
-  void prepare(const ProductShape& shape) {
-    if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(column_major(shape, stored_)));
-  }
+  void prepare(const ProductShape& shape) { plans_.add(shape, column_major(shape, stored_)); }
   void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) override {
-    const auto found = plans_.find(shape);
-    PPSIM_CHECK(found != plans_.end(), "a product that was not prepared");
-    matmuls_.multiply(stream, found->second, {operands.b, operands.a, operands.c});
+    plans_.multiply(stream, shape, {operands.b, operands.a, operands.c});
+  }
+  void time_algorithms(const AlgorithmTimer& timer, Algorithms& known) override {
+    plans_.time_algorithms(timer, known);
+  }
+  void take_algorithms(const AlgorithmPlace& place, const Algorithms& known) override {
+    plans_.take_algorithms(place, known);
   }
 
  private:
-  Matmuls matmuls_;
+  ProductPlans plans_;
   Stored stored_;
-  std::map<ProductShape, MatmulPlan> plans_;
 };
 
 class RingProducts final : public Products {

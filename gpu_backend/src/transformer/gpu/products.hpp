@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/cuda/cublaslt_table.hpp"
 #include "device/cuda/cuda_table.hpp"
 #include "matmul.hpp"
+#include "ppsim/gpu_backend/stage_model/algorithms.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/kernels/kernel_table.hpp"
 
@@ -87,19 +89,35 @@ struct ProductOperands {
       {};  ///< b in fp8, with the inner dimension contiguous; else b is rounded where needed
 };
 
+/// What algorithms depend on beside the product.
+struct AlgorithmPlace {
+  std::string device;       ///< its name
+  int multiprocessors = 0;  ///< that the rank has
+};
+/// The means by which algorithms are timed.
+struct AlgorithmTimer {
+  const WorkTimer& time_of;
+  AlgorithmPlace place;
+  const KernelTable& kernels;
+  Stored stored = Stored::bf16;  ///< how operands are drawn
+};
+
 /// Products of the shapes that it was made for, always computed in the same way. Nothing is created in
 /// multiply(). Order: calls of one rank are ordered with each other, since they share a workspace.
 class Products {
  public:
   virtual ~Products() = default;
   virtual void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) = 0;
+  /// As GpuStages has them; without a choice of algorithms they do nothing.
+  virtual void time_algorithms(const AlgorithmTimer& /*timer*/, Algorithms& /*known*/) {}
+  virtual void take_algorithms(const AlgorithmPlace& /*place*/, const Algorithms& /*known*/) {}
 };
 
 /// A product as a library of columns has it, to which matrices by rows are the transposed ones:
 /// c^T = b^T a^T. No ring.
 [[nodiscard]] MatmulShape column_major(const ProductShape& shape, Stored stored);
 
-/// cuBLASLt with sums in float32; its first choice of algorithm for each shape.
+/// cuBLASLt with sums in float32; its first suggestion for each shape, until others are taken.
 /// Errors: throws BackendError, also for a shape that the library cannot multiply.
 [[nodiscard]] std::unique_ptr<Products> cublaslt_products(CublasLtTable cublaslt, const CudaTable& cuda,
                                                           Stored stored,

@@ -5,11 +5,13 @@
 #include <sstream>
 
 #include "support/fake_gpu/fake_gpu.hpp"
+#include "support/gpu_probe/attention_times.hpp"
 #include "support/gpu_probe/kernel_times.hpp"
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"
 #include "support/gpu_probe/queue_answers.hpp"
+#include "support/host_cudnn.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {
@@ -33,7 +35,8 @@ class GpuProbe : public testing::Test {
                   {.duration = kKernel, .reads = access.reads, .writes = access.writes, .work = work});
       return 0;
     };
-    ProbeMachine made{gpu_.api(), host_cublaslt(queue), host_kernels(queue)};
+    ProbeMachine made{gpu_.api(), host_cublaslt(queue), host_kernels(queue),
+                      host_cudnn(queue, {.engines = 3})};
     // The result of the work does not matter, and computing it is slow on a processor.
     made.kernels.ring_product = [this](void* stream, const cuda::RingProduct&) {
       gpu_.launch(static_cast<CUstream_st*>(stream), {.duration = kKernel});
@@ -64,7 +67,7 @@ TEST_F(GpuProbe, TimesTheProductsOfAStage) {
             (std::vector<std::int64_t>{8, 24, 8}));
 }
 
-/// Of three algorithms the second is fast: the backend takes the first one, and is told how much that costs.
+/// Of three algorithms the second is fast: the backend pins it, a plain call takes the first one.
 TEST_F(GpuProbe, FindsTheFastestOfAllAlgorithms) {
   ProbeMachine made = machine();
   made.cublaslt.multiply = [this](auto&&... arguments) {
@@ -76,11 +79,21 @@ TEST_F(GpuProbe, FindsTheFastestOfAllAlgorithms) {
   TransformerConfig config;
   config.hidden = config.ffn = config.vocab = config.sequence = 8;
   for (const ProductTime& one : time_products(made, config, 4)) {
-    EXPECT_EQ(one.backend_ns, 2 * kKernel);
+    EXPECT_EQ(one.backend_ns, kKernel);
     EXPECT_EQ(one.plain_ns, 2 * kKernel);
     EXPECT_EQ(one.best_ns, kKernel);
     EXPECT_EQ(one.algorithms, 3);
   }
+}
+
+TEST_F(GpuProbe, TimesAttentionByEachOfCudnnsPlans) {
+  TransformerConfig config;
+  config.hidden = 16;
+  config.heads = 2;
+  config.sequence = 8;
+  config.arithmetic = Arithmetic::bf16;
+  for (const AttentionTime& one : time_attention(machine(), config, 4))
+    EXPECT_EQ(one.plans_ns, std::vector<Nanoseconds>(3, kKernel)) << one.direction;
 }
 
 TEST_F(GpuProbe, TimesElementWiseKernelsBesideACopy) {

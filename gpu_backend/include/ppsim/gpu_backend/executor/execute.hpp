@@ -20,6 +20,8 @@
 
 namespace ppsim::gpu_backend {
 
+struct Algorithms;
+
 /// Ranks that compute on threads of this process, in host memory.
 struct CpuOptions {
   friend bool operator==(const CpuOptions&, const CpuOptions&) = default;
@@ -102,6 +104,9 @@ struct RunOptions {
   Bootstrap* processes = nullptr;
   bool poison = false;    ///< overwrite freed tensors, so that a use after the last one shows in the results
   bool gradients = true;  ///< hand them out; a GPU run without them needs no pinned memory for them
+  /// Of products on GPUs: those that it lacks are timed before the first step, by process 0 for all, and
+  /// added. Null: a library's first suggestion for each.
+  Algorithms* algorithms = nullptr;
 };
 
 /// The gradients of a block that one rank holds: of its own stages, or the sum over the ranks after

@@ -10,6 +10,7 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
+#include "ppsim/gpu_backend/stage_model/algorithms.hpp"
 #include "ppsim/gpu_backend/stage_model/stages.hpp"
 
 namespace ppsim::gpu_backend {
@@ -39,6 +40,15 @@ class GpuStages : public Stages {
   /// each as many bytes behind the one before it as the next.
   virtual void combine(GpuStream /*stream*/, CollectiveId /*collective*/,
                        std::span<const CollectivePart> /*parts*/) {}
+
+  /// Before the warm-up, of the first rank alone: times the algorithms of each product that `known` lacks,
+  /// and adds the fastest. May allocate, and waits for the device.
+  /// Errors: throws BackendError also where `known` is of another device or library.
+  virtual void time_algorithms(const WorkTimer& /*time_of*/, Algorithms& /*known*/) {}
+  /// Computes every product by its algorithm in `known` from here on, and not by the one of its own choice.
+  /// Errors: throws BackendError for a product that `known` lacks, and for an algorithm that the library does
+  /// not suggest for it.
+  virtual void take_algorithms(const Algorithms& /*known*/) {}
 };
 
 /// A model as kernels for a GPU: what CpuStageModel is on a CPU. User code implements this to run its own

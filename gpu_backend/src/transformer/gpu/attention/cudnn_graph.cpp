@@ -124,14 +124,16 @@ void CudnnGraph::reshape(const GraphTensor& x, const GraphTensor& y) {
   add(operation);
 }
 
-CudnnPlan::CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target)
+CudnnPlan::CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target, int number)
     : objects_(objects), graph_(graph_of(graph.operations(), target)) {
   parts_ = std::move(graph).release();
   std::string refusal;
   for (CudnnObject& config : choices(graph_.get(), target)) {
     if (!is_deterministic(config.get())) continue;
     try {
-      plan_ = plan_of(config.get(), target);
+      CudnnObject plan = plan_of(config.get(), target);
+      if (number-- > 0) continue;
+      plan_ = std::move(plan);
       config_ = std::move(config);
       break;
     } catch (const BackendError& failure) {

@@ -137,14 +137,15 @@ struct CudnnArgument {
   const void* memory;
 };
 
-/// A graph that is ready to be computed, always in the same way, by the first engine of cuDNN's choice that
-/// says nothing of results that differ from run to run.
+/// A graph that is ready to be computed, always in the same way, by an engine of cuDNN's choice that says
+/// nothing of results that differ from run to run.
 class CudnnPlan {
  public:
   static constexpr std::size_t kMaxArguments = 16;
 
-  /// Errors: throws BackendError; bad_argument where no engine can do it.
-  CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target);
+  /// `number` of the plan among those of such engines, in cuDNN's order.
+  /// Errors: throws BackendError; bad_argument where there are not so many.
+  CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target, int number = 0);
 
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// The library makes an object of host memory for the call; no more than that is allocated.

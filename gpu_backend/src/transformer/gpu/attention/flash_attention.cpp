@@ -46,13 +46,13 @@ CudnnObject device_object(const CudnnObjects& objects, const std::string& json) 
 }  // namespace
 
 FlashAttention::FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d,
-                               const AttentionWorkspace& workspace)
+                               const AttentionWorkspace& workspace, const AttentionPlans& plans)
     : objects_(cudnn, text_of(cudnn, d)),
       hidden_(d.hidden()),
       scale_(1 / std::sqrt(static_cast<float>(d.head_size))),
       handle_(open()),
-      forward_(objects_, attention_forward(objects_, d), {.handle = handle_.get()}),
-      backward_(objects_, attention_backward(objects_, d), {.handle = handle_.get()}) {
+      forward_(objects_, attention_forward(objects_, d), {.handle = handle_.get()}, plans.forward),
+      backward_(objects_, attention_backward(objects_, d), {.handle = handle_.get()}, plans.backward) {
   if (forward_.workspace_bytes() <= workspace.forward && backward_.workspace_bytes() <= workspace.backward)
     return;
   throw BackendError(ErrorCode::bad_argument, objects_.what() +
@@ -100,12 +100,12 @@ void FlashAttention::backward(GpuStream stream, const AttentionMemory& m) const 
 }
 
 AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionSizes& d,
-                                       const std::string& device_json) {
+                                       const std::string& device_json, const AttentionPlans& plans) {
   const CudnnObjects objects(cudnn, text_of(cudnn, d));
   const CudnnObject device = device_object(objects, device_json);
   const CudnnTarget target{.device = device.get()};
-  return {CudnnPlan(objects, attention_forward(objects, d), target).workspace_bytes(),
-          CudnnPlan(objects, attention_backward(objects, d), target).workspace_bytes()};
+  return {CudnnPlan(objects, attention_forward(objects, d), target, plans.forward).workspace_bytes(),
+          CudnnPlan(objects, attention_backward(objects, d), target, plans.backward).workspace_bytes()};
 }
 
 }  // namespace ppsim::gpu_backend::cuda

@@ -22,6 +22,11 @@ struct AttentionMemory {
   void* workspace = nullptr;
 };
 
+/// The numbers of two plans among those that cuDNN has.
+struct AttentionPlans {
+  int forward = 0, backward = 0;
+};
+
 /// Bytes that the plans of attention work with.
 struct AttentionWorkspace {
   std::size_t forward = 0, backward = 0;
@@ -33,7 +38,8 @@ class FlashAttention {
  public:
   /// Plans for the device of the current context. Requires: is_suitable cuDNN and sizes.
   /// Errors: bad_argument where the plans need more than `workspace`, or there are none.
-  FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d, const AttentionWorkspace& workspace);
+  FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d, const AttentionWorkspace& workspace,
+                 const AttentionPlans& plans = {});
 
   void forward(GpuStream stream, const AttentionMemory& memory) const;
   void backward(GpuStream stream, const AttentionMemory& memory) const;
@@ -54,8 +60,9 @@ class FlashAttention {
 
 /// The workspace of the plans for a device that a device object describes: device 0, or one that cuDNN's
 /// JSON describes and that need not be present.
-/// Errors: throws BackendError; bad_argument where cuDNN has no plan.
+/// Errors: throws BackendError; bad_argument where cuDNN has no such plan.
 [[nodiscard]] AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionSizes& d,
-                                                     const std::string& device_json = "");
+                                                     const std::string& device_json = "",
+                                                     const AttentionPlans& plans = {});
 
 }  // namespace ppsim::gpu_backend::cuda
