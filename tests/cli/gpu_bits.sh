@@ -9,7 +9,10 @@ DIFFERS=zb-v script 1 gpu_check --only bits check
 expect_out "bits: float32, streamed: NOT EQUAL in 7 schedules"
 python3 - <<'END' || fail "not the one that differs"
 import json
-for row in json.load(open("check/bits.json"))["bits"]:
+rows = json.load(open("check/bits.json"))["bits"]
+pinned = [row for row in rows if "pinned" in row["mode"]]
+assert len(rows) == 10 and [row["arithmetic"] for row in pinned] == ["float32"] * 2 + ["bf16"] * 2, rows
+for row in rows:
     hashes = {}
     for run in row["runs"]:
         hashes.setdefault(run["gradients_hash"], []).append(run["schedule"])

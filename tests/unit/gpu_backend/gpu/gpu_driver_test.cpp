@@ -57,14 +57,19 @@ TEST(GpuDriver, AnAlgorithmIsOneOnlyIfItsOwnStatusSaysSo) {
   const cuda::MatmulShape shape{.left = {kCudaTypeFloat32, 8, 8, 8},
                                 .right = {kCudaTypeFloat32, 8, 8, 8},
                                 .result = {kCudaTypeFloat32, 8, 8, 8}};
-  EXPECT_NO_THROW(static_cast<void>(cuda::Matmuls(table, api.cuda).plan(shape)));
-  table.choose = [real = table.choose](cublasLtContext* handle, void* operation, void* a, void* b, void* c,
+  EXPECT_EQ(cuda::Matmuls(table, api.cuda).plan(shape).suggested.size(), 3U);
+  int refused = 1;
+  table.choose = [&refused, real = table.choose](cublasLtContext* handle, void* operation, void* a, void* b, void* c,
                                        void* d, void* preference, int wanted, CublasLtChoice* choices,
                                        int* found) {
     const int result = real(handle, operation, a, b, c, d, preference, wanted, choices, found);
-    choices->status = kNotSupported;
+    for (int i = 0; i < refused; ++i) choices[i].status = kNotSupported;
     return result;
   };
+  const auto rest = cuda::Matmuls(table, api.cuda).plan(shape);
+  EXPECT_EQ(rest.suggested.size(), 2U);
+  EXPECT_EQ(rest.algorithm.data[1], 1U) << "the second of those that were found";
+  refused = 3;
   EXPECT_THROW(static_cast<void>(cuda::Matmuls(table, api.cuda).plan(shape)), BackendError);
 }
 
