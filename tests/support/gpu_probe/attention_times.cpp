@@ -59,8 +59,9 @@ class AttentionClock {
   Nanoseconds time_of(const AttentionPlans& plans, bool forward) {
     constexpr int kRounds = 7;
     constexpr int kRepeats = 5;
-    const auto bytes = cuda::attention_workspace(machine_.cudnn, sizes_, "", plans);
-    const cuda::FlashAttention attention(machine_.cudnn, sizes_, bytes, plans);
+    constexpr cuda::AttentionWorkspace kAny{~std::size_t{0}, ~std::size_t{0}};
+    const cuda::FlashAttention attention(machine_.cudnn, sizes_, kAny, plans);
+    const cuda::AttentionWorkspace bytes = attention.workspace();
     const DeviceMemory workspace(machine_.api.cuda, std::max({bytes.forward, bytes.backward, std::size_t{1}}),
                                  "a workspace");
     memory_.workspace = workspace.as<void>();

@@ -41,6 +41,10 @@ class FlashAttention {
   FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d, const AttentionWorkspace& workspace,
                  const AttentionPlans& plans = {});
 
+  /// That its plans work with.
+  [[nodiscard]] AttentionWorkspace workspace() const {
+    return {forward_.workspace_bytes(), backward_.workspace_bytes()};
+  }
   void forward(GpuStream stream, const AttentionMemory& memory) const;
   void backward(GpuStream stream, const AttentionMemory& memory) const;
 
