@@ -59,9 +59,9 @@ TEST(GpuDriver, AnAlgorithmIsOneOnlyIfItsOwnStatusSaysSo) {
                                 .result = {kCudaTypeFloat32, 8, 8, 8}};
   EXPECT_EQ(cuda::Matmuls(table, api.cuda).plan(shape).suggested.size(), 3U);
   int refused = 1;
-  table.choose = [&refused, real = table.choose](cublasLtContext* handle, void* operation, void* a, void* b, void* c,
-                                       void* d, void* preference, int wanted, CublasLtChoice* choices,
-                                       int* found) {
+  table.choose = [&refused, real = table.choose](cublasLtContext* handle, void* operation, void* a, void* b,
+                                                 void* c, void* d, void* preference, int wanted,
+                                                 CublasLtChoice* choices, int* found) {
     const int result = real(handle, operation, a, b, c, d, preference, wanted, choices, found);
     for (int i = 0; i < refused; ++i) choices[i].status = kNotSupported;
     return result;
