@@ -11,17 +11,17 @@
 #include <memory>
 #include <sstream>
 
-#include "arrays.hpp"
-#include "arrow.hpp"
+#include "columns/arrays.hpp"
+#include "columns/arrow.hpp"
 #include "cost_binding.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/ir/transports.hpp"
-#include "ppsim/planner/allocator_peaks.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
 #include "ppsim/planner/evaluate.hpp"
-#include "ppsim/planner/peak_contents.hpp"
+#include "ppsim/planner/memory/allocator_peaks.hpp"
+#include "ppsim/planner/memory/peak_contents.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/sweep.hpp"
 #include "ppsim/planner/trace_file.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layer_times.hpp"
+#include "layers/layer_times.hpp"
 
 namespace ppsim::workload {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "layer_times.hpp"
+#include "layers/layer_times.hpp"
 #include "ppsim/workload/analytic.hpp"
 
 namespace ppsim::workload {

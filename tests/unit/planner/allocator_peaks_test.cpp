@@ -1,9 +1,9 @@
-#include "ppsim/planner/allocator_peaks.hpp"
+#include "ppsim/planner/memory/allocator_peaks.hpp"
 
 #include <gtest/gtest.h>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/planner/caching_allocator.hpp"
+#include "ppsim/planner/memory/caching_allocator.hpp"
 #include "support/closed_forms.hpp"
 
 namespace ppsim::test {

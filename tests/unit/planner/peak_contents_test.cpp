@@ -1,4 +1,4 @@
-#include "ppsim/planner/peak_contents.hpp"
+#include "ppsim/planner/memory/peak_contents.hpp"
 
 #include <gtest/gtest.h>
 

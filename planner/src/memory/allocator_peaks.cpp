@@ -1,28 +1,28 @@
-#include "ppsim/planner/allocator_peaks.hpp"
+#include "ppsim/planner/memory/allocator_peaks.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "ppsim/core/execution/tensor_life.hpp"
-#include "ppsim/planner/caching_allocator.hpp"
+#include "ppsim/planner/memory/caching_allocator.hpp"
 
 namespace ppsim::planner {
 namespace {
 
 /// A tensor is allocated or freed.
-struct Change {
+struct BlockChange {
   Instant at;
   bool allocates = false;
   std::size_t tensor = 0;
   /// At one instant frees come first, then tensors as the table has them.
-  friend auto operator<=>(const Change&, const Change&) = default;
+  friend auto operator<=>(const BlockChange&, const BlockChange&) = default;
 };
 
-AllocatorPeak replayed(const std::vector<Change>& changes, const std::vector<Bytes>& sizes,
-                       std::vector<Bytes>& addresses) {
+AllocatorPeak peak_after(const std::vector<BlockChange>& changes, const std::vector<Bytes>& sizes,
+                         std::vector<Bytes>& addresses) {
   CachingAllocator allocator;
   AllocatorPeak peak;
-  for (const Change& change : changes) {
+  for (const BlockChange& change : changes) {
     Bytes& address = addresses[change.tensor];
     if (change.allocates) {
       address = allocator.allocate(sizes[change.tensor]);
@@ -39,7 +39,7 @@ AllocatorPeak replayed(const std::vector<Change>& changes, const std::vector<Byt
 
 IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step) {
   const auto& [table, sizes] = step.tensors;
-  IdVector<RankId, std::vector<Change>> changes(step.metrics.ranks.size(), {});
+  IdVector<RankId, std::vector<BlockChange>> changes(step.metrics.ranks.size(), {});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& tensor = table.tensors[i];
     const Instant from = allocation(tensor, step.trace, table);
@@ -51,9 +51,9 @@ IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step) {
   }
   std::vector<Bytes> addresses(sizes.size(), 0);
   IdVector<RankId, AllocatorPeak> peaks;
-  for (std::vector<Change>& of_rank : changes) {
+  for (std::vector<BlockChange>& of_rank : changes) {
     std::ranges::sort(of_rank);
-    peaks.push_back(replayed(of_rank, sizes, addresses));
+    peaks.push_back(peak_after(of_rank, sizes, addresses));
   }
   return peaks;
 }

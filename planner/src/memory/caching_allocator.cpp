@@ -1,4 +1,4 @@
-#include "ppsim/planner/caching_allocator.hpp"
+#include "ppsim/planner/memory/caching_allocator.hpp"
 
 #include <iterator>
 

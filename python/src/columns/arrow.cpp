@@ -68,7 +68,7 @@ struct Held {
 
 /// Ends what is not moved away; a child's own release says that it is.
 template <class T>
-void release(T* item) {
+void release_item(T* item) {
   for (std::int64_t i = 0; i < item->n_children; ++i) {
     if (item->children[i]->release != nullptr) item->children[i]->release(item->children[i]);
   }
@@ -82,13 +82,13 @@ void fill_schema(ArrowSchema& schema, const Shared& data) {
   for (std::size_t i = 0; i < held->items.size(); ++i) {
     const ArrowColumn& column = data->columns[i];
     auto* const own = new Held<ArrowSchema>{.data = data};  // for a child that is moved away
-    held->items[i] = {format_of(column), column.name.c_str(),   nullptr, 0, 0, nullptr,
-                      nullptr,           &release<ArrowSchema>, own};
+    held->items[i] = {format_of(column), column.name.c_str(),        nullptr, 0, 0, nullptr,
+                      nullptr,           &release_item<ArrowSchema>, own};
     held->children.push_back(&held->items[i]);
   }
   ArrowSchema** const children = held->children.data();
   const auto count = static_cast<std::int64_t>(held->children.size());
-  schema = {"+s", "", nullptr, 0, count, children, nullptr, &release<ArrowSchema>, held.release()};
+  schema = {"+s", "", nullptr, 0, count, children, nullptr, &release_item<ArrowSchema>, held.release()};
 }
 
 /// Buffers of one column: validity, which there is none of, then values, or ends and text.
@@ -110,14 +110,15 @@ void fill_array(ArrowArray& array, const Shared& data) {
   for (std::size_t i = 0; i < held->items.size(); ++i) {
     const Buffers buffers = buffers_of(data->columns[i]);
     auto* const own = new Held<ArrowArray>{.data = data, .buffers = buffers.pointers};
-    held->items[i] = {data->rows,          0,       0,       buffers.count,        0,
-                      own->buffers.data(), nullptr, nullptr, &release<ArrowArray>, own};
+    held->items[i] = {
+        data->rows, 0, 0, buffers.count, 0, own->buffers.data(), nullptr, nullptr, &release_item<ArrowArray>,
+        own};
     held->children.push_back(&held->items[i]);
   }
   ArrowArray** const children = held->children.data();
   const void** const buffers = held->buffers.data();
   const auto count = static_cast<std::int64_t>(held->children.size());
-  array = {data->rows, 0, 0, 1, count, buffers, children, nullptr, &release<ArrowArray>, held.release()};
+  array = {data->rows, 0, 0, 1, count, buffers, children, nullptr, &release_item<ArrowArray>, held.release()};
 }
 
 /// One batch, and then the end.
