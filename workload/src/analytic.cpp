@@ -10,14 +10,13 @@
 
 #include "analytic_check.hpp"
 #include "analytic_work.hpp"
-#include "calibration/calibrated_costs.hpp"
-#include "layer_memory.hpp"
-#include "layer_times.hpp"
+#include "layers/layer_memory.hpp"
+#include "layers/layer_times.hpp"
+#include "layers/selective_recompute.hpp"
 #include "model_flops.hpp"
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
-#include "selective_recompute.hpp"
 #include "stage_transfers.hpp"
 #include "step_end.hpp"
 
@@ -110,24 +109,6 @@ class Estimator {
     bool has_head = false;
   };
 
-  static void add_memory(const LayerWork& work, StageSum& sum) {
-    sum.work.saved_for_input += work.saved_for_input;
-    sum.work.saved_for_weight += work.saved_for_weight;
-    sum.work.cheap_saved += work.cheap_saved;
-    sum.work.core_saved += work.core_saved;
-    sum.work.up_saved += work.up_saved;
-    sum.work.projections_saved += work.projections_saved;
-    sum.work.statistics_saved += work.statistics_saved;
-    sum.work.residual_saved += work.residual_saved;
-    sum.work.gates_saved += work.gates_saved;
-    sum.work.layers += work.layers;
-    sum.work.quantised += work.quantised;
-    sum.work.inner_gradients += work.inner_gradients;
-    sum.work.parameters += work.parameters;
-    sum.work.expert_parameters += work.expert_parameters;
-    sum.work.weight_products = std::max(sum.work.weight_products, work.weight_products);
-  }
-
   void add_head(std::int64_t passes, StageSum& sum) const {
     for (std::int64_t pass = 0; pass < passes; ++pass) sum.times += timer_.head();
     sum.logits = memory_.logits();
@@ -141,12 +122,12 @@ class Estimator {
     StageSum sum;
     for (std::int64_t i = share.first_layer; i < share.first_layer + contents.layers; ++i) {
       sum.times += layer_times(i);
-      add_memory(memory_.layer(i), sum);
+      sum.work += memory_.layer(i);
     }
     for (std::int64_t i = 0; i < contents.mtp; ++i) {
       sum.times += layer_times(model_.layers - 1);
       sum.times += timer_.projection();
-      add_memory(memory_.prediction_layer(), sum);
+      sum.work += memory_.prediction_layer();
     }
     sum.embeds = contents.embedding || contents.mtp > 0;
     if (sum.embeds) {
@@ -371,11 +352,41 @@ class Estimator {
   double sequence_ = 0;
 };
 
+Nanoseconds times_factor(Nanoseconds cost, double factor) {
+  return factor == 1 ? cost : checked_round(static_cast<double>(cost) * factor);
+}
+
+CostTable scaled(const CostTable& costs, const Calibration& calibration) {
+  CostTable result;
+  for (const auto& [key, cost] : costs.entries())
+    result.set(key, times_factor(cost, calibration.factor(key.kind)));
+  return result;
+}
+
+/// The same costs, each times the factor of its kind; the end of a step as REDUCE_GRAD and OPT.
+/// Errors: throws Overflow where a cost does not fit in 64 bits.
+AnalyticCosts times_factors(AnalyticCosts costs, const Calibration& calibration) {
+  if (calibration.factors.empty()) return costs;
+  costs.tables.costs = scaled(costs.tables.costs, calibration);
+  costs.tables.beside_transfers = scaled(costs.tables.beside_transfers, calibration);
+  for (StepEnd& end : costs.ends) {
+    end.reduction = times_factor(end.reduction, calibration.factor(OpKind::reduce_grad));
+    end.update = times_factor(end.update, calibration.factor(OpKind::optimizer));
+  }
+  return costs;
+}
+
 }  // namespace
+
+Workload calibrated(Workload workload, Calibration calibration) {
+  if (calibration.constants) workload.fitted = *calibration.constants;
+  workload.calibration = std::move(calibration);
+  return workload;
+}
 
 Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline) {
   PPSIM_RETURN_IF_ERROR(check_workload(workload, pipeline));
-  return calibrated_costs(Estimator(workload, pipeline).run(), workload.calibration);
+  return times_factors(Estimator(workload, pipeline).run(), workload.calibration);
 }
 
 }  // namespace ppsim::workload

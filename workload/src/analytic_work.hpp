@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ppsim/workload/analytic.hpp"
@@ -54,6 +55,25 @@ struct LayerWork {
   double parameters = 0;         ///< but for experts
   double expert_parameters = 0;  ///< of the experts on the GPU
   double quantised = 0;          ///< bytes of quantised weights, less what they replace
+
+  LayerWork& operator+=(const LayerWork& other) {
+    saved_for_input += other.saved_for_input;
+    saved_for_weight += other.saved_for_weight;
+    cheap_saved += other.cheap_saved;
+    core_saved += other.core_saved;
+    up_saved += other.up_saved;
+    projections_saved += other.projections_saved;
+    statistics_saved += other.statistics_saved;
+    residual_saved += other.residual_saved;
+    gates_saved += other.gates_saved;
+    layers += other.layers;
+    quantised += other.quantised;
+    inner_gradients += other.inner_gradients;
+    parameters += other.parameters;
+    expert_parameters += other.expert_parameters;
+    weight_products = std::max(weight_products, other.weight_products);
+    return *this;
+  }
 };
 
 }  // namespace ppsim::workload

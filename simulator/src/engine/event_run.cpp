@@ -2,20 +2,51 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <utility>
 
 #include "clock.hpp"
+#include "duration_check.hpp"
 #include "effects/device_loads.hpp"
 #include "effects/flows.hpp"
-#include "slowed_work.hpp"
 
 namespace ppsim::simulator {
 namespace {
 
-/// Of computation on a shared device, so that its parts can be counted: a day.
-constexpr Nanoseconds kMaxSharedWork = 86'400'000'000'000;
+/// An action that goes at one speed while nothing disturbs it and at another one beside transfers, each of
+/// them at a share of `full` that others leave it, in whole numbers: of its parts of work a nanosecond does
+/// `fast * share`, or `slow * share` where transfers slow it down.
+class SlowedWork {
+ public:
+  SlowedWork() = default;
+  /// Requires: 0 < alone <= beside, and alone * beside * full fits in 126 bits.
+  SlowedWork(Nanoseconds alone, Nanoseconds beside, Nanoseconds full, Nanoseconds now)
+      : fast_(beside / std::gcd(alone, beside)),
+        slow_(alone / std::gcd(alone, beside)),
+        left_(Wide{alone} * fast_ * full),
+        speed_(Wide{fast_} * full),
+        at_(now) {}
+
+  /// Goes on at a speed until it is asked again.
+  void go_on(Nanoseconds now, bool beside_transfers, Nanoseconds share) {
+    left_ = std::max(Wide{0}, left_ - Wide{now - at_} * speed_);
+    at_ = now;
+    speed_ = Wide{beside_transfers ? slow_ : fast_} * share;
+  }
+  /// Whole nanoseconds from the last change of speed, the last of them begun.
+  [[nodiscard]] Nanoseconds rest() const { return static_cast<Nanoseconds>((left_ + speed_ - 1) / speed_); }
+
+ private:
+  __extension__ using Wide = __int128;
+
+  Nanoseconds fast_ = 1;
+  Nanoseconds slow_ = 1;
+  Wide left_ = 0;
+  Wide speed_ = 1;
+  Nanoseconds at_ = 0;
+};
 
 class EventRun {
  public:
@@ -330,67 +361,11 @@ class EventRun {
   std::size_t completed_ = 0;
 };
 
-/// Without other ranks, but beside a transfer where that is slower.
-Nanoseconds own_duration(const CostClass& key, const ContendedCosts& costs) {
-  return std::max(costs.costs(key), costs.beside_transfers(key));
-}
-
-/// Whether other ranks of the device can slow the action down: they do not slow transfers down.
-bool is_shared_work(const CostClass& key, const SharedDevices& devices) {
-  return slow_down(devices) && info(key.kind).resource == Resource::compute;
-}
-
-/// What an action takes where everything slows it down that can; negative where that does not fit.
-Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, const SharedDevices& devices) {
-  const Nanoseconds duration = own_duration(key, costs);
-  if (!is_shared_work(key, devices)) return duration;
-  const Rate rate = DeviceLoads::rate(devices, key.kind, devices.ranks - 1);
-  __extension__ using Wide = __int128;
-  const Wide slowed = (Wide{duration} * kFullSpeed + rate - 1) / rate;
-  return slowed > std::numeric_limits<Nanoseconds>::max() ? -1 : static_cast<Nanoseconds>(slowed);
-}
-
-/// Whether `fits` holds for the cost class of every instruction, and of every action of a group.
-template <class F>
-bool all_classes(const Program& program, F fits) {
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
-    const auto actions = program.actions(id);
-    const InstructionForm form = program.instruction(id).form;
-    if (form != InstructionForm::group) {
-      if (!fits(cost_class_of(actions, form))) return false;
-      continue;
-    }
-    for (const Action& action : actions)
-      if (!fits(cost_class_of(action))) return false;
-  }
-  return true;
-}
-
-/// Whether the parts of all computation on shared devices can be counted.
-bool parts_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
-  return all_classes(program, [&](const CostClass& key) {
-    return !is_shared_work(key, devices) || own_duration(key, costs) <= kMaxSharedWork;
-  });
-}
-
-/// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
-bool durations_fit(const Program& program, const ContendedCosts& costs, const SharedDevices& devices) {
-  Nanoseconds all = 0;
-  return all_classes(program, [&](const CostClass& key) {
-    const Nanoseconds longest = max_duration(key, costs, devices);
-    return longest >= 0 && !__builtin_add_overflow(all, longest, &all);
-  });
-}
-
 }  // namespace
 
 Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
                                      const ContendedCosts& costs, const Shared& shared) {
-  if (!parts_fit(program, costs, shared.devices))
-    return make_error(ErrorCode::bad_argument, "computation on a shared device takes too long",
-                      {.found = "an action of more than a day", .expected = "at most 24 hours each"});
-  if (!durations_fit(program, costs, shared.devices)) return tl::unexpected(durations_do_not_fit());
+  PPSIM_RETURN_IF_ERROR(check_durations(program, costs, shared.devices));
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph))
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
   return EventRun(program, graph, costs, shared).run();

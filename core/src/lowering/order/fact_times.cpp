@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "execution/fact_rules.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
@@ -58,6 +59,19 @@ void FactTimes::make_table(std::uint32_t kind) {
   const std::size_t size = size_of(static_cast<FactKind>(kind));
   PPSIM_CHECK(size <= std::numeric_limits<std::uint32_t>::max(), "too many facts of one kind");
   times_[kind].assign(size, kNever);
+}
+
+void FactTimes::announce(const StepRows& rows) {
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const RankId rank(r);
+    for (const Step& step : rows[rank]) {
+      for (const Action& action : step.actions()) {
+        for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {
+          if (!is_always_required(fact.kind)) set(place_of(fact, rank), kNotYet);
+        });
+      }
+    }
+  }
 }
 
 FactTimes::Place FactTimes::rare_place_of(const Fact& fact, RankId rank) const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lowering/insert/edge_numbers.hpp"
+#include "lowering/step_rows.hpp"
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/units.hpp"
 
@@ -22,6 +23,9 @@ class FactTimes {
   };
 
   explicit FactTimes(const Pipeline& pipeline);
+
+  /// Sets kNotYet for what the rows provide and something waits for only where it occurs.
+  void announce(const StepRows& rows);
 
   [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const {
     const auto subject = static_cast<std::size_t>(fact.subject);

@@ -70,13 +70,16 @@ class Walker {
         gathered_at_(static_cast<std::size_t>(pipeline.stages()), 0) {}
 
   Expected<EarliestTimes> run() {
-    announce_facts();
+    facts_.announce(rows_);
+    std::size_t steps = 0;
     for (int r = 0; r < rows_.ranks(); ++r) {
+      steps += rows_[RankId(r)].size();
       if (!rows_.after(RankId(r)).empty())
         states_[static_cast<std::size_t>(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
       load_head(RankId(r), 0);
       if (!finished(RankId(r))) ++open_ranks_;
     }
+    times_.walk.reserve(steps);
     while (open_ranks_ > 0) {
       if (!sweep()) return make_error(ErrorCode::deadlock, describe_deadlock());
     }
@@ -84,23 +87,6 @@ class Walker {
   }
 
  private:
-  /// Notes which facts there will be that something waits for only where they occur.
-  void announce_facts() {
-    std::size_t steps = 0;
-    for (int r = 0; r < rows_.ranks(); ++r) {
-      const RankId rank(r);
-      steps += rows_[rank].size();
-      for (const Step& step : rows_[rank]) {
-        for (const Action& action : step.actions()) {
-          for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {
-            if (!is_always_required(fact.kind)) facts_.set(facts_.place_of(fact, rank), FactTimes::kNotYet);
-          });
-        }
-      }
-    }
-    times_.walk.reserve(steps);
-  }
-
   /// Writes the time of everything that the completion of a step makes true, on other ranks too.
   void provide(const Step& step, RankId rank, Nanoseconds end) {
     for (const Action& action : step.actions()) {
