@@ -6,6 +6,13 @@ namespace {
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidHandle = 400;
 
+/// Null where the stream may record the event.
+const char* why_not_recorded(const FakeEvent& event, const FakeStream& stream) {
+  if (event.lender != nullptr) return "cuEventRecord of an event that another process records";
+  if (event.device != stream.device) return "cuEventRecord of an event of another context than its stream's";
+  return nullptr;
+}
+
 }  // namespace
 
 FakeEvent* FakeGpu::event(CUevent_st* handle, const char* call, int process) {
@@ -47,17 +54,13 @@ void FakeGpu::fill_events(CudaTable& cuda, int process) {
     FakeEvent* const one = event(handle, "cuEventRecord", process);
     FakeStream* const where = stream(on, "cuEventRecord");
     if (one == nullptr || where == nullptr) return kInvalidHandle;
-    if (one->lender != nullptr) {
-      faults_.add(FaultKind::bad_call, "cuEventRecord of an event that another process records");
+    if (const char* const fault = why_not_recorded(*one, *where)) {
+      faults_.add(FaultKind::bad_call, fault);
       return kInvalidHandle;
     }
     if (one->shared && where->capture != nullptr)
       faults_.add(FaultKind::bad_capture,
                   where->name + " records in a capture what other processes wait for");
-    if (one->device != where->device) {
-      faults_.add(FaultKind::bad_call, "cuEventRecord of an event of another context than its stream's");
-      return kInvalidHandle;
-    }
     machine_.record(*one, *where, flags == kCudaEventRecordExternal);
     return kCudaSuccess;
   };

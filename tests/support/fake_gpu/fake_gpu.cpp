@@ -35,6 +35,17 @@ CUctx_st* context_of(int device) {
 }
 int device_of(CUctx_st* context) { return static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1; }
 
+void fill_errors(CudaTable& cuda) {
+  cuda.error_name = [](int error, const char** name) {
+    *name = error_of(error).name;
+    return kCudaSuccess;
+  };
+  cuda.error_text = [](int error, const char** text) {
+    *text = error_of(error).text;
+    return kCudaSuccess;
+  };
+}
+
 }  // namespace
 
 FakeGpu::FakeGpu(const FakeGpuOptions& options)
@@ -156,14 +167,7 @@ void FakeGpu::check_teardown() {
 }
 
 void FakeGpu::fill_devices(CudaTable& cuda) {
-  cuda.error_name = [](int error, const char** name) {
-    *name = error_of(error).name;
-    return kCudaSuccess;
-  };
-  cuda.error_text = [](int error, const char** text) {
-    *text = error_of(error).text;
-    return kCudaSuccess;
-  };
+  fill_errors(cuda);
   cuda.init = [](unsigned int) { return kCudaSuccess; };
   cuda.driver_version = [](int* version) {
     *version = 13000;

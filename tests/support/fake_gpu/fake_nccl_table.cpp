@@ -17,15 +17,19 @@ bool is_good(const NcclConfig* config) {
          config->version > 0 && (config->blocking == 0 || config->blocking == 1);
 }
 
-}  // namespace
-
-void FakeGpu::fill_communicators(NcclTable& nccl) {
+void fill_texts(NcclTable& nccl) {
   nccl.version = [](int* version) {
     *version = 22809;
     return kNcclSuccess;
   };
   nccl.error_text = [](int) { return "refused by the fake"; };
   nccl.last_error = [](ncclComm*) { return ""; };
+}
+
+}  // namespace
+
+void FakeGpu::fill_communicators(NcclTable& nccl) {
+  fill_texts(nccl);
   nccl.unique_id = [this](NcclUniqueId* id) {
     const Lock lock(mutex_);
     id->internal[0] = static_cast<char>(++ids_);

@@ -28,9 +28,10 @@ struct Regression {
 
 std::ostream& operator<<(std::ostream& out, const Regression& r) { return out << r.name; }
 
-const std::vector<Regression>& regressions() {
+/// The rows wait for each other, or what meets differs.
+std::vector<Regression> of_rows() {
   using enum Property;
-  static const std::vector<Regression> kAll = {
+  return {
       {"pytorch-172668-first", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "1SEND_F0", "2RECV_F0"}},
       {"pytorch-172668-second", "hangs", deadlock_free, {"0SEND_F2", "1RECV_F2", "3SEND_B0", "2RECV_B0"}},
       {"pytorch-178815", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "1SEND_B0", "0RECV_B0"}},
@@ -62,6 +63,23 @@ const std::vector<Regression>& regressions() {
        deadlock_free,
        {"0COLL", "0COLL", "1COLL", "1COLL", "2COLL", "2COLL", "3COLL", "3COLL"}},
       {"nccl-479", "hangs", deadlock_free, {"0SEND_F0", "1RECV_F0", "2SEND_F1", "3RECV_F1"}},
+      {"nccl-2130",
+       "lacks-an-end",
+       deadlock_free,
+       {"rank 0: {0SEND_F1 3RECV_F2} never completes (3RECV_F2 meets no SEND on its channel)"}},
+      {"torchcomms-2551", "hangs", deadlock_free, {"1SEND_F1", "2RECV_F1", "2SEND_B0", "1RECV_B0"}},
+      {"jaxpp-11", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "0COLL", "0COLL"}},
+      {"marin-7655",
+       "hangs",
+       deadlock_free,
+       {"0SEND_F1", "1RECV_F1", "1COLL", "1SEND_B0", "0RECV_B0", "0COLL"}},
+  };
+}
+
+/// A rank may have so many transfers in flight.
+std::vector<Regression> of_residency() {
+  using enum Property;
+  return {
       {"nccl-584",
        "hangs",
        deadlock_free,
@@ -78,16 +96,13 @@ const std::vector<Regression>& regressions() {
         "rank 2: 1RECV_F0 waits for rank 2: 1RECV_F1 (none of the rank's places is free before it completes)",
         "rank 2: 1RECV_F1 waits for rank 0: 0SEND_F1 (a transfer begins when both ends have started)"},
        1},
-      {"nccl-2130",
-       "lacks-an-end",
-       deadlock_free,
-       {"rank 0: {0SEND_F1 3RECV_F2} never completes (3RECV_F2 meets no SEND on its channel)"}},
-      {"torchcomms-2551", "hangs", deadlock_free, {"1SEND_F1", "2RECV_F1", "2SEND_B0", "1RECV_B0"}},
-      {"jaxpp-11", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "0COLL", "0COLL"}},
-      {"marin-7655",
-       "hangs",
-       deadlock_free,
-       {"0SEND_F1", "1RECV_F1", "1COLL", "1SEND_B0", "0RECV_B0", "0COLL"}},
+  };
+}
+
+/// Kernels of transfers keep a device busy that another one waits for.
+std::vector<Regression> of_launches() {
+  using enum Property;
+  return {
       {"launch-order-forward",
        "hangs",
        deadlock_free,
@@ -119,7 +134,12 @@ const std::vector<Regression>& regressions() {
        std::nullopt,
        "nccl-one-queue"},
   };
-  return kAll;
+}
+
+std::vector<Regression> regressions() {
+  std::vector<Regression> all = of_rows();
+  for (const auto& part : {of_residency(), of_launches()}) all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 std::filesystem::path folder() { return std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions"; }

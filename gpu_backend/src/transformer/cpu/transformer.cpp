@@ -21,68 +21,11 @@
 #include "transformer/model/transformer_slices.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
 #include "transformer_arithmetic.hpp"
+#include "vocabulary_sum.hpp"
 
 namespace ppsim::gpu_backend {
 namespace transformer {
 namespace {
-
-/// The sum over the shards of a vocabulary in a collective, in the order of the parts.
-template <class Policy, class T = typename Policy::Scalar>
-class Combination {
- public:
-  Combination(const Dimensions& d, std::span<const CollectivePart> parts) : d_(d), parts_(parts) {}
-
-  void combine() {
-    if (!parts_.front().statistics.empty()) merge_statistics();
-    if (parts_.front().summand.empty()) return;
-    own_.empty() ? sum() : sum_scaled();
-  }
-
- private:
-  [[nodiscard]] std::span<LossParts<T>> statistics(std::size_t part) const {
-    return {reinterpret_cast<LossParts<T>*>(parts_[part].statistics.data()),
-            static_cast<std::size_t>(d_.rows)};
-  }
-  [[nodiscard]] std::span<T> numbers(std::size_t part) const {
-    const std::span<std::byte> bytes = parts_[part].summand;
-    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-
-  void merge_statistics() {
-    const std::span<LossParts<T>> all = statistics(0);
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      own_.emplace_back(statistics(p).begin(), statistics(p).end());
-      for (std::size_t r = 0; p > 0 && r < all.size(); ++r) Policy::merge(all[r], own_[p][r]);
-    }
-    for (std::size_t p = 1; p < parts_.size(); ++p) std::copy(all.begin(), all.end(), statistics(p).begin());
-  }
-
-  void sum() {
-    for (std::size_t p = 1; p < parts_.size(); ++p) {
-      for (std::size_t i = 0; i < numbers(0).size(); ++i) numbers(0)[i] += numbers(p)[i];
-    }
-  }
-
-  /// Gradients of the head's input that F has made, each with its own factor.
-  void sum_scaled() {
-    const auto positions = static_cast<std::size_t>(d_.sequences * d_.sequence);
-    const std::span<LossParts<T>> all = statistics(0);
-    const std::span<T> sum = numbers(0);
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      const std::span<const T> scaled = numbers(p).first(numbers(p).size() / 2);
-      const std::span<const T> of_targets = numbers(p).last(scaled.size());
-      for (std::size_t i = 0; i < static_cast<std::size_t>(d_.rows * d_.hidden); ++i) {
-        const std::size_t row = i / static_cast<std::size_t>(d_.hidden);
-        const T own = Policy::gradient_factor(positions, own_[p][row], all[row]) * scaled[i] - of_targets[i];
-        sum[i] = p == 0 ? own : sum[i] + own;
-      }
-    }
-  }
-
-  const Dimensions& d_;
-  std::span<const CollectivePart> parts_;
-  std::vector<std::vector<LossParts<T>>> own_;
-};
 
 /// Bytes behind the two averages of AdamW, where the updates are counted.
 inline constexpr std::size_t kCountBytes = Arena::kAlignment;
@@ -97,12 +40,12 @@ class TransformerModel : public CpuStageModel {
       : config_(config), d_(config), on_gpu_(std::move(on_gpu)) {}
 
   Expected<void> check(const Pipeline& pipeline) const override {
-    if (auto good = check_slices(config_, pipeline.slices()); !good) return good;
-    if (auto good = check_roles(pipeline, config_.layers); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_slices(config_, pipeline.slices()));
+    PPSIM_RETURN_IF_ERROR(check_roles(pipeline, config_.layers));
     return check_vocabulary(pipeline, config_.vocab);
   }
   Expected<void> check_actions(const Program& program) const override {
-    if (auto good = check_kept_slices(program); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_kept_slices(program));
     return check_kept_statistics(program);
   }
 
@@ -161,7 +104,7 @@ class TransformerModel : public CpuStageModel {
   }
   void combine(const Pipeline& /*pipeline*/, CollectiveId /*collective*/,
                std::span<const CollectivePart> parts) const override {
-    Combination<Policy>(d_, parts).combine();
+    sum_shards<Policy>(d_, parts);
   }
 
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
@@ -355,7 +298,7 @@ class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>>
  public:
   using TransformerModel::TransformerModel;
   Expected<void> check(const Pipeline& pipeline) const override {
-    if (auto valid = TransformerModel::check(pipeline); !valid) return valid;
+    PPSIM_RETURN_IF_ERROR(TransformerModel::check(pipeline));
     return make_error(ErrorCode::bad_argument, "the transformer computes in bf16 and fp8 on a GPU only",
                       {.found = "a CPU", .expected = "float32, float64 or integer"});
   }
@@ -369,8 +312,7 @@ using transformer::RingArithmetic;
 using transformer::TransformerModel;
 
 Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfig& config) {
-  if (Expected<void> valid = transformer::check_config(config); !valid)
-    return tl::unexpected<Error>(valid.error());
+  PPSIM_RETURN_IF_ERROR(transformer::check_config(config));
   auto on_gpu = make_gpu_transformer(config, machine_libraries());
   switch (config.arithmetic) {
     case Arithmetic::float32:

@@ -70,25 +70,6 @@ constexpr const char* kTables = R"({
 }
 )";
 
-constexpr const char* kCertificate = R"({
-  "format": "ppsim-certificate",
-  "version": 3,
-  "program_hash": "aa",
-  "sizes_hash": "bb",
-  "capabilities_hash": "cc",
-  "capabilities": {
-    "credits": 2,
-    "issue_blocks": true
-  },
-  "properties": ["well_formed","tensor_use"],
-  "order": ["0 2 1 4294967295"],
-  "memory": [
-    {"rank":0,"bytes":10,"reuse":["1 2 3 4 5 6"]},
-    {"rank":1,"bytes":9223372036854775807,"reuse":[]}
-  ]
-}
-)";
-
 /// The error of reading `text` with `from` replaced by `to`, or "read".
 template <class Read>
 std::string refusal(Read read, std::string text, const std::string& from, const std::string& to) {
@@ -106,9 +87,6 @@ std::string program_refusal(const std::string& from, const std::string& to) {
 }
 std::string tables_refusal(const std::string& from, const std::string& to) {
   return refusal(tables_from_json, kTables, from, to);
-}
-std::string certificate_refusal(const std::string& from, const std::string& to) {
-  return refusal(certificate_from_json, kCertificate, from, to);
 }
 
 std::string file_text(const std::string& path) {
@@ -152,17 +130,6 @@ TEST(Json, TablesMayLackEither) {
   const auto read = tables_from_json(R"({"format":"ppsim-tables","version":1})", "f.json");
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(*read, Tables());
-}
-
-TEST(Json, CertificateRoundTrips) {
-  const auto read = certificate_from_json(kCertificate, "f.json");
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->capabilities, (TransportCapabilities{.credits = 2, .issue_blocks = true}));
-  EXPECT_EQ(read->order.back(), 4294967295U);
-  EXPECT_EQ(read->properties, (std::vector<std::string>{"well_formed", "tensor_use"}));
-  EXPECT_EQ(read->memory.at(0).reuse, (std::vector<Reuse>{{1, 2, 3}, {4, 5, 6}}));
-  EXPECT_EQ(to_json(*read), kCertificate);
-  EXPECT_EQ(certificate_from_json(to_json(Certificate()), "f.json"), Certificate());
 }
 
 TEST(Json, KeepsEveryMemberOfAPipeline) {
@@ -378,43 +345,6 @@ TEST(JsonErrors, NumbersBeyond64BitsAreNotRounded) {
             "expected a whole number in [0, 9223372036854775807])");
   EXPECT_NE(tables_refusal("9223372036854775807", "18446744073709551616"), "read");
   EXPECT_NE(tables_refusal("9223372036854775807", "1e3"), "read");
-  EXPECT_NE(certificate_refusal("9223372036854775807", "9223372036854775808"), "read");
-  EXPECT_NE(certificate_refusal("4294967295", "4294967296"), "read");
-  EXPECT_NE(certificate_refusal("\"credits\": 2", "\"credits\": 0"), "read");
-}
-
-TEST(Json, LongCertificatesAreWrittenInPieces) {
-  Certificate certificate;
-  for (std::uint32_t i = 0; i < 1000; ++i) certificate.order.push_back(i);
-  certificate.memory.emplace_back(MemoryWitness{RankId(0), 1, std::vector<Reuse>(1000, Reuse{7, 8, 9})});
-  const std::string text = to_json(certificate);
-  EXPECT_NE(text.find("7 8 9\",\"7 8 9"), std::string::npos);
-  EXPECT_EQ(certificate_from_json(text, "f.json"), certificate);
-}
-
-TEST(JsonErrors, StringsOfACertificateHoldNumbers) {
-  const std::string order = "a string that is no list of numbers (found ";
-  EXPECT_EQ(certificate_refusal("0 2 1 4294967295", "0 2 x 1"),
-            "f.json:12:13: /order/0: " + order + "\"x 1\", expected items of the order, parted by blanks)");
-  for (const char* string : {"0  2", " 0", "0 ", "-1", "1.5", "4294967296", "1,2"})
-    EXPECT_NE(certificate_refusal("0 2 1 4294967295", string), "read") << string;
-  EXPECT_EQ(certificate_refusal("1 2 3 4 5 6", "1 2 3 4 5"),
-            "f.json:14:35: /memory/0/reuse/0: " + order +
-                "\"4 5\", expected earlier, later and bytes, parted by blanks)");
-  for (const char* string : {"1 2 -3", "1 2 9223372036854775808", "4294967296 2 3", "1 2 3 4"})
-    EXPECT_NE(certificate_refusal("1 2 3 4 5 6", string), "read") << string;
-  EXPECT_EQ(certificate_refusal("1 2 3 4 5 6", ""), "read");
-}
-
-TEST(JsonErrors, OtherPropertiesAndVersionsOfCertificatesAreRefused) {
-  EXPECT_EQ(certificate_refusal("\"version\": 3", "\"version\": 1"),
-            "f.json:3:14: /version: a file of another version: verify the Program again to make a new one "
-            "(found 1, expected 2 or 3)");
-  EXPECT_EQ(
-      certificate_refusal("tensor_use", "makespan"),
-      "f.json:11:32: /properties/1: a value that does not belong here (found \"makespan\", expected one of "
-      "\"well_formed\", \"matched\", \"deadlock_free\", \"collective_order\", \"ascending_accumulation\", "
-      "\"weight_versions\", \"tensor_use\", \"memory\")");
 }
 
 TEST(JsonErrors, DeepNestingIsAnErrorOnly) {
