@@ -35,7 +35,7 @@ std::vector<std::string> groups_of(const std::vector<OptionText>& options) {
   return groups;
 }
 
-std::string options_text(const std::vector<OptionText>& options, std::size_t width) {
+std::string option_lines(const std::vector<OptionText>& options, std::size_t width) {
   std::string text;
   for (const OptionText& option : options) {
     if (option.positional) text += entry(option_label(option), option_help(option), width);
@@ -144,7 +144,7 @@ std::string command_help(const CommandText& command, const HelpStyle& style) {
   std::vector<OptionText> shown = style.all ? command.options : first_options(command);
   std::erase_if(shown, asks_for_help);
   std::string text = wrapped("ppsim " + command.name + ": " + command.summary, style.width, 2) + "\n\n" +
-                     usage(command) + "\n\n" + options_text(shown, style.width);
+                     usage(command) + "\n\n" + option_lines(shown, style.width);
   if (const HelpTopic* topic = help_topic(command.name)) text += examples_text(*topic, style.width);
   const auto is_option = [](const OptionText& option) {
     return !option.positional && !asks_for_help(option);
@@ -176,7 +176,7 @@ std::string program_help(const CommandText& program, const HelpStyle& style) {
     }
     text += '\n';
   }
-  text += options_text(program.options, style.width) +
+  text += option_lines(program.options, style.width) +
           "Examples:\n  ppsim show 1f1b --ranks 4 --microbatches 8\n"
           "  ppsim compare gpipe 1f1b zb-h1 --ranks 4 --microbatches 8 --unit F=1,B=2\n"
           "  ppsim verify 1f1b --ranks 4 --microbatches 8\n\n" +

@@ -12,7 +12,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct CheckCertificateOptions {
   std::string program, certificate;
   CostOptions costs;
   std::string transport, memory_limit, target, policy;
@@ -42,7 +42,7 @@ std::string spread_text(const Parallelism& spread) {
 
 /// Why a certificate does not hold on a transport, and what would.
 std::string why_not_on(const Certificate& certificate, const TransportCapabilities& asked,
-                       const Options& options) {
+                       const CheckCertificateOptions& options) {
   const bool launched = certificate.capabilities.launches.compute;
   if (!launches_like(options.transport, certificate.capabilities) || launched == asked.launches.compute)
     return "the certificate is for another transport; verify with --transport " + options.transport;
@@ -58,7 +58,7 @@ std::string why_not_on(const Certificate& certificate, const TransportCapabiliti
 
 /// Whether the certificate holds on the transport that is asked about, too.
 Expected<void> check_transport(const Certificate& certificate, const Program& program, const SizeTable* sizes,
-                               const Options& options) {
+                               const CheckCertificateOptions& options) {
   if (options.transport.empty() && options.target.empty()) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto asked,
                          options.target.empty()
@@ -76,7 +76,8 @@ Expected<void> check_transport(const Certificate& certificate, const Program& pr
 }
 
 /// The limit that the bounds are held against; nothing: none was given.
-Expected<std::optional<Bytes>> limit_of(const Certificate& certificate, const Options& options) {
+Expected<std::optional<Bytes>> limit_of(const Certificate& certificate,
+                                        const CheckCertificateOptions& options) {
   if (options.memory_limit.empty()) return std::nullopt;
   if (certificate.memory.empty()) {
     return make_error(ErrorCode::bad_argument, "the certificate bounds no memory, so no limit can be checked",
@@ -135,7 +136,7 @@ struct Certified {
 };
 
 /// The Program that the release of --for makes of the file.
-Expected<Certified> run_by(const Target& target, const Options& options) {
+Expected<Certified> run_by(const Target& target, const CheckCertificateOptions& options) {
   if (!options.transport.empty()) {
     return make_error(ErrorCode::bad_argument, "--for is about the transport of PyTorch",
                       {.found = "--transport " + options.transport, .expected = "one of the two"});
@@ -152,7 +153,7 @@ Expected<Certified> run_by(const Target& target, const Options& options) {
   return Certified{std::move(subject), std::move(program)};
 }
 
-Expected<Certified> certified(const Options& options) {
+Expected<Certified> certified(const CheckCertificateOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.target));
   if (target) return run_by(*target, options);
   PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
@@ -169,7 +170,7 @@ Expected<Certified> certified(const Options& options) {
   return Certified{std::move(subject), std::move(program)};
 }
 
-int run(const Options& options, const Output& output) {
+int run(const CheckCertificateOptions& options, const Output& output) {
   const auto about = certified(options);
   if (!about) return report(about.error(), output);
   const Subject& subject = about->subject;
@@ -206,7 +207,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_check_certificate(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckCertificateOptions>();
   Command command = program.add_subcommand("check-certificate", "re-validate a certificate without a solver");
   command.add_option("FILE", options->program, "the program").required();
   command.add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote").required();

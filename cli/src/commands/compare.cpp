@@ -24,7 +24,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   InputOptions input;
   std::vector<std::string> inputs;
   CostOptions costs;
@@ -48,7 +48,7 @@ struct Compared {
 };
 
 /// What one input is read with: parameters are for the names among the inputs.
-InputOptions options_of(const Options& options, const std::string& input) {
+InputOptions options_of(const CompareOptions& options, const std::string& input) {
   InputOptions one = options.input;
   one.input = input;
   if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
@@ -57,7 +57,7 @@ InputOptions options_of(const Options& options, const std::string& input) {
 }
 
 /// Whether others may be compared all the same: what is wrong with the line itself is wrong with all.
-bool is_misfit(const Options& options, const std::string& input, const Error& error) {
+bool is_misfit(const CompareOptions& options, const std::string& input, const Error& error) {
   if (error.code == ErrorCode::does_not_fit) return true;
   if (error.code != ErrorCode::bad_argument || names_file(input)) return false;
   return check_agrees(options_of(options, input)) && find_schedule(input.substr(0, input.find(':')));
@@ -69,7 +69,7 @@ struct Asked {
   const TransportCapabilities& capabilities;
 };
 
-Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const Output& output) {
+Expected<Evaluation> evaluation_of(const CompareOptions& options, const Asked& asked, const Output& output) {
   const std::string& input = asked.input;
   PPSIM_ASSIGN_OR_RETURN(auto subject,
                          read_subject_per(options.per, options_of(options, input), options.costs));
@@ -83,8 +83,8 @@ Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const
 }
 
 /// The same with the input's name in what went wrong.
-Expected<Evaluation> named(const Options& options, const Asked& asked, const Output& output) {
-  return evaluated(options, asked, output).map_error([&](Error error) {
+Expected<Evaluation> named(const CompareOptions& options, const Asked& asked, const Output& output) {
+  return evaluation_of(options, asked, output).map_error([&](Error error) {
     const bool says_which = error.message.find(asked.input) != std::string::npos || !error.place.file.empty();
     if (!says_which) error.message = asked.input + ": " + error.message;
     return error;
@@ -160,7 +160,7 @@ Work work_of(const Contents& own, const Contents& first) {
   return work;
 }
 
-std::vector<Work> works_of(const Options& options, const std::vector<Evaluation>& steps) {
+std::vector<Work> works_of(const CompareOptions& options, const std::vector<Evaluation>& steps) {
   std::vector<Work> works;
   const auto contents = [&](const Evaluation& step) {
     Contents result = contents_of(step);
@@ -242,7 +242,8 @@ std::string misfits_text(const std::vector<Misfit>& misfits) {
   return text.str();
 }
 
-void print_text(const Options& options, const Compared& compared, const std::vector<Work>& works, int best) {
+void print_text(const CompareOptions& options, const Compared& compared, const std::vector<Work>& works,
+                int best) {
   const std::vector<Evaluation>& steps = compared.steps;
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
@@ -298,7 +299,7 @@ void print_text(const Options& options, const Compared& compared, const std::vec
 }
 
 /// All steps over one axis; each by what it was asked for.
-Expected<void> write_figure(const Options& options, const std::vector<Evaluation>& steps) {
+Expected<void> write_figure(const CompareOptions& options, const std::vector<Evaluation>& steps) {
   std::vector<SvgRun> runs;
   for (const Evaluation& step : steps) runs.push_back({step.name, step.program(), step.trace});
   const SvgOptions figure{.title = options.title,
@@ -306,7 +307,7 @@ Expected<void> write_figure(const Options& options, const std::vector<Evaluation
                           .unit_axis = !options.costs.unit.empty()};
   std::ostringstream picture;
   if (suffix_of(options.figure) == ".pdf") {
-    if (auto good = check_pdf_title(options.title); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_pdf_title(options.title));
     write_pdf(picture, runs, figure);
   } else {
     write_svg(picture, runs, figure);
@@ -314,7 +315,7 @@ Expected<void> write_figure(const Options& options, const std::vector<Evaluation
   return write_text_file(options.figure, picture.str());
 }
 
-int run(const Options& options, const Output& output) {
+int run(const CompareOptions& options, const Output& output) {
   if (!options.costs.given()) return report(needs_costs("compare"), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
@@ -370,7 +371,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_compare(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   Command command = program.add_subcommand(
       "compare", "several schedules on the same devices, parameters and tokens, in one table");
   command.add_option("INPUTS", options->inputs, "FILEs or NAMEs").required();

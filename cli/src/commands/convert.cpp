@@ -6,7 +6,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   InputOptions input;
   std::string output;
   std::string flavor;
@@ -39,7 +39,7 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Tar
 }
 
 /// The format of JaxPP's schedules, which is for no PyTorch.
-Expected<std::string> tasks_text(const Options& options, const Ir& ir) {
+Expected<std::string> tasks_text(const ConvertOptions& options, const Ir& ir) {
   if (suffix_of(options.output) == ".csv" || !options.input.target.empty()) {
     return make_error(ErrorCode::bad_argument, "--flavor jaxpp-tasks is JSON that needs no --for",
                       {.found = options.output, .expected = "a .json file or -, and no --for"});
@@ -49,7 +49,7 @@ Expected<std::string> tasks_text(const Options& options, const Ir& ir) {
 
 /// A file's own alphabet is asked for on the way in; what is written is the target's or PyTorch's present
 /// one, with waits where these are asked for, unless the input is native.
-Expected<std::string> written(const Options& options, const Ir& ir, bool from_json) {
+Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool from_json) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   if (options.flavor == kTasks) return tasks_text(options, ir);
   if (target) return text_for(*target, ir, options.output);
@@ -62,7 +62,7 @@ Expected<std::string> written(const Options& options, const Ir& ir, bool from_js
   return ir_text(ir, options.output, as_asked ? dialect : CsvDialect::torch);
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ConvertOptions& options, const Output& output) {
   const auto dialect = dialect_from_name(options.input.dialect);
   if (!dialect) return report(dialect.error(), output);
   const auto target = target_of(options.input.target);
@@ -95,7 +95,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_convert(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   Command command =
       program.add_subcommand("convert", "translate between native JSON, PyTorch CSV and task lists of JaxPP");
   command.add_option("IN", options->input.input, "FILE.json, FILE.csv or -").required();

@@ -15,7 +15,7 @@ namespace {
 /// The one that runs no model, but simulates its network: it gets a Program with costs.
 constexpr const char* kChakra = "chakra";
 
-struct Options {
+struct ExportOptions {
   std::string framework, folder, layers, policy;
   InputOptions input;
   CostOptions costs;
@@ -46,7 +46,7 @@ Expected<Schedule> schedule_of(const Ir& ir) {
 
 std::string trace_name(int rank) { return "trace." + std::to_string(rank) + ".et"; }
 
-Expected<Export> chakra_traces(const Options& options) {
+Expected<Export> chakra_traces(const ExportOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
   auto subject = read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
@@ -73,7 +73,7 @@ Expected<Export> chakra_traces(const Options& options) {
   return result;
 }
 
-Expected<Export> exported(const Options& options) {
+Expected<Export> exported(const ExportOptions& options) {
   if (options.framework == kChakra) {
     if (options.layers.empty()) return chakra_traces(options);
     return make_error(ErrorCode::bad_argument, "--layers is for frameworks that train",
@@ -97,12 +97,12 @@ Expected<void> write_all(const std::string& folder, const Export& result) {
     return make_error(ErrorCode::io, "cannot make the folder: " + failed.message(), {.file = folder});
   for (const ExportedFile& file : result.files) {
     const std::string path = (std::filesystem::path(folder) / file.name).string();
-    if (auto written = write_text_file(path, file.text); !written) return written;
+    PPSIM_RETURN_IF_ERROR(write_text_file(path, file.text));
   }
   return {};
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ExportOptions& options, const Output& output) {
   const auto result = exported(options);
   if (!result) return report(result.error(), output);
   if (auto written = write_all(options.folder, *result); !written) return report(written.error(), output);
@@ -121,7 +121,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_export(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   Command command = program.add_subcommand(
       "export", "write what makes torchtitan, Megatron-LM, MaxText or ASTRA-sim run a schedule");
   command.add_option("FRAMEWORK", options->framework, "torchtitan, megatron, maxtext or chakra").required();

@@ -7,20 +7,20 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   InputOptions input;
   CostOptions costs;
   std::string output, costs_out;
 };
 
 /// The costs that the schedule is for, as --costs reads them.
-Expected<void> write_costs(const Options& options, const Subject& subject) {
+Expected<void> write_costs(const GenerateOptions& options, const Subject& subject) {
   if (options.costs_out.empty()) return {};
   if (!subject.costs) return make_error(ErrorCode::bad_argument, "--costs-out needs costs to write");
   return write_text_file(options.costs_out, to_json(with_zeros(subject.costs->tables)));
 }
 
-Json summary_json(const Options& options, const Subject& subject) {
+Json summary_json(const GenerateOptions& options, const Subject& subject) {
   const Pipeline& pipeline = pipeline_of(subject.ir);
   Json object = {{"schedule", subject.name},
                  {"file", options.output},
@@ -35,7 +35,7 @@ Json summary_json(const Options& options, const Subject& subject) {
 }
 
 /// A Schedule or Program in the format of the file's suffix.
-int run(const Options& options, const Output& output) {
+int run(const GenerateOptions& options, const Output& output) {
   if (names_file(options.input.input)) {
     return report({ErrorCode::bad_argument,
                    "generate makes a schedule of the registry; convert reads files",
@@ -72,7 +72,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_generate(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   Command command = program.add_subcommand("generate", "write a schedule of the registry to a file");
   command.add_option("NAME", options->input.input, "schedule, or name:key=value,...").required();
   add_parameter_options(command, options->input);

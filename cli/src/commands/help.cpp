@@ -11,7 +11,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct HelpOptions {
   std::string command, shell;
   bool all = false;
 };
@@ -26,7 +26,7 @@ int print(const std::string& text, const Output& output) {
   return kDone;
 }
 
-int help(const Options& options, const CommandText& program, const Output& output) {
+int help(const HelpOptions& options, const CommandText& program, const Output& output) {
   const HelpStyle style{help_width(), options.all};
   if (options.command.empty()) return print(program_help(program, style), output);
   std::vector<std::string_view> known;
@@ -40,7 +40,7 @@ int help(const Options& options, const CommandText& program, const Output& outpu
                 output);
 }
 
-int completion(const Options& options, const CommandText& program, const Output& output) {
+int completion(const HelpOptions& options, const CommandText& program, const Output& output) {
   if (options.shell == "bash") return print(bash_completion(program), output);
   if (options.shell == "zsh") return print(zsh_completion(program), output);
   return print(fish_completion(program), output);
@@ -49,7 +49,7 @@ int completion(const Options& options, const CommandText& program, const Output&
 }  // namespace
 
 void add_help(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HelpOptions>();
   const Command whole = program;
   Command command = program.add_subcommand("help", "what a command does, with its options and examples");
   command.add_option("COMMAND", options->command, "simulate, verify, ...; without one the list of all");

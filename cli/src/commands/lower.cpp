@@ -9,7 +9,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct LowerOptions {
   InputOptions input;
   CostOptions costs;
   std::string output, order, policy, grouping = "none", extras;
@@ -17,7 +17,7 @@ struct Options {
   bool dump_passes = false;
 };
 
-Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
+Expected<LoweringOptions> lowering_of(const LowerOptions& options, const Subject& subject) {
   LoweringOptions lowering = default_lowering(subject);
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   if (target && std::holds_alternative<Schedule>(subject.ir)) {
@@ -40,7 +40,7 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   return lowering;
 }
 
-Expected<void> check_output(const Options& options) {
+Expected<void> check_output(const LowerOptions& options) {
   if (options.output.empty() && !options.dump_passes)
     return make_error(ErrorCode::bad_argument, "--output is required",
                       {.found = "", .expected = "--output FILE.json or FILE.csv, or --dump-passes"});
@@ -67,7 +67,7 @@ std::string pass_text(std::string_view pass, const PassRows& rows) {
 }
 
 /// Prints what passes make of the rows, or collects it for --json.
-PassObserver observer_of(const Options& options, const Output& output, Json& passes) {
+PassObserver observer_of(const LowerOptions& options, const Output& output, Json& passes) {
   if (!options.dump_passes) return nullptr;
   if (!output.json) {
     return [](std::string_view pass, const PassRows& rows) { std::cout << pass_text(pass, rows); };
@@ -80,7 +80,7 @@ PassObserver observer_of(const Options& options, const Output& output, Json& pas
 }
 
 /// Errors: bad_argument for what a target's lowering does not have.
-Expected<Program> lowered_for(const Options& options, const Subject& subject,
+Expected<Program> lowered_for(const LowerOptions& options, const Subject& subject,
                               const LoweringOptions& lowering) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   if (options.dump_passes) {
@@ -91,7 +91,7 @@ Expected<Program> lowered_for(const Options& options, const Subject& subject,
 }
 
 /// A Schedule is lowered; of a Program only the communicators can be replaced.
-Expected<Program> lowered(const Options& options, const Subject& subject, const PassObserver& observer) {
+Expected<Program> lowered(const LowerOptions& options, const Subject& subject, const PassObserver& observer) {
   PPSIM_ASSIGN_OR_RETURN(const auto lowering, lowering_of(options, subject));
   const auto* program = std::get_if<Program>(&subject.ir);
   if (program == nullptr && !options.input.target.empty()) return lowered_for(options, subject, lowering);
@@ -111,7 +111,7 @@ Expected<Program> lowered(const Options& options, const Subject& subject, const 
   return with_communicators(*program, lowering.communicators);
 }
 
-Expected<void> write_program(const Options& options, const Program& program) {
+Expected<void> write_program(const LowerOptions& options, const Program& program) {
   if (options.output.empty()) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   PPSIM_ASSIGN_OR_RETURN(const auto dialect, written_dialect(options.input, options.output));
@@ -120,7 +120,7 @@ Expected<void> write_program(const Options& options, const Program& program) {
   return write_text_file(options.output, text);
 }
 
-int run(const Options& options, const Output& output) {
+int run(const LowerOptions& options, const Output& output) {
   if (auto good = check_output(options); !good) return report(good.error(), output);
   const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
@@ -150,7 +150,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_lower(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LowerOptions>();
   Command command = program.add_subcommand("lower", "insert communication: a schedule becomes a program");
   command.add_option("IN", options->input.input, "FILE or NAME").required();
   add_parameter_options(command, options->input);

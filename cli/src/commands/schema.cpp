@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kFiles[] = {"schedule", "program", "tables",      "certificate",
                                        "cluster",  "stack",   "calibration", "algorithms"};
 
-struct Options {
+struct SchemaOptions {
   std::string name;
 };
 
@@ -33,7 +33,7 @@ std::string_view schema_named(std::string_view name) {
   return {};
 }
 
-int run(const Options& options, const Output& output) {
+int run(const SchemaOptions& options, const Output& output) {
   if (options.name.empty()) {
     Json list = Json::array();
     for (const std::string_view name : names()) list.push_back(std::string(name));
@@ -57,7 +57,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_schema(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SchemaOptions>();
   Command command =
       program.add_subcommand("schema", "the JSON schema of what a command prints with --json, or of a file");
   command.add_option("NAME", options->name,

@@ -18,7 +18,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ShowOptions {
   InputOptions input;
   CostOptions costs;
   std::string format, output = "-", palette = "colour-blind", trace, font, title;
@@ -36,7 +36,7 @@ struct Drawing {
   IdVector<RankId, MemoryProfile> memory = {};  ///< where it is known and wanted
 };
 
-Expected<Drawing> drawing_of(const Options& options, const Output& output) {
+Expected<Drawing> drawing_of(const ShowOptions& options, const Output& output) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
   PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(options.input, costs));
@@ -78,7 +78,7 @@ Json shown_json(const Program& program, const std::string& file) {
 }
 
 /// --format, or what the suffix of the file says.
-Expected<std::string> format_of(const Options& options, const Output& output) {
+Expected<std::string> format_of(const ShowOptions& options, const Output& output) {
   if (output.json && options.output == "-" && !options.format.empty()) {
     return make_error(
         ErrorCode::bad_argument, "--json has stdout to itself: the picture needs a file",
@@ -97,12 +97,12 @@ Expected<std::string> format_of(const Options& options, const Output& output) {
 using WriteFigure = void (*)(std::ostream&, const Program&, const TimedTrace&, const SvgOptions&);
 constexpr WriteFigure kWriteSvg = write_svg, kWritePdf = write_pdf;
 
-std::string title_of(const Drawing& step, const Options& options) {
+std::string title_of(const Drawing& step, const ShowOptions& options) {
   return options.title.empty() ? step.name : options.title;
 }
 
 /// The legend takes so much.
-Expected<void> check_width(const Options& options) {
+Expected<void> check_width(const ShowOptions& options) {
   constexpr int kMinPixels = 120;
   if (options.format == "text" || options.width == 0 || options.width >= kMinPixels) return {};
   return make_error(ErrorCode::bad_argument, "a picture is too narrow for its legend",
@@ -111,7 +111,7 @@ Expected<void> check_width(const Options& options) {
 }
 
 /// Refuses options that a PDF cannot honour.
-Expected<void> check_pdf(const Options& options) {
+Expected<void> check_pdf(const ShowOptions& options) {
   if (options.format != "pdf") return {};
   if (options.output == "-" && ::isatty(STDOUT_FILENO) == 1)
     return make_error(ErrorCode::bad_argument, "a PDF is no text for a terminal",
@@ -124,7 +124,7 @@ Expected<void> check_pdf(const Options& options) {
 }
 
 /// A picture is looked at, or written.
-Expected<void> check_live(const Options& options, const Output& output) {
+Expected<void> check_live(const ShowOptions& options, const Output& output) {
   const std::string other = output.json               ? "--json"
                             : options.output != "-"   ? "-o " + options.output
                             : !options.format.empty() ? "--format " + options.format
@@ -134,7 +134,7 @@ Expected<void> check_live(const Options& options, const Output& output) {
                     {.found = "--live " + other, .expected = "one of the two"});
 }
 
-std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
+std::string picture(const Drawing& step, const ShowOptions& options, const Output& output, Palette palette) {
   std::ostringstream text;
   if (options.format != "text") {
     SvgOptions figure{.title = title_of(step, options), .palette = palette};
@@ -156,7 +156,7 @@ std::string picture(const Drawing& step, const Options& options, const Output& o
   return text.str();
 }
 
-int run(Options options, const Output& output) {
+int run(ShowOptions options, const Output& output) {
   if (const auto good = check_live(options, output); !good) return report(good.error(), output);
   const auto format = format_of(options, output);
   if (!format) return report(format.error(), output);
@@ -189,7 +189,7 @@ int run(Options options, const Output& output) {
 }  // namespace
 
 void add_show(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   Command command = program.add_subcommand("show", "draw the timeline of a schedule or program");
   command.add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2").required();
   add_parameter_options(command, options->input);

@@ -7,11 +7,11 @@
 #include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
-#include "ppsim/planner/allocator_peaks.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
-#include "ppsim/planner/peak_contents.hpp"
+#include "ppsim/planner/memory/allocator_peaks.hpp"
+#include "ppsim/planner/memory/peak_contents.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/metrics/kind_times.hpp"
@@ -19,7 +19,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   InputOptions input;
   CostOptions costs;
   std::string trace, report, policy;
@@ -35,14 +35,14 @@ struct Simulated {
 };
 
 /// Those that were asked for; with --for those of the release.
-Expected<std::optional<CommunicatorPolicy>> communicators_of(const Options& options) {
+Expected<std::optional<CommunicatorPolicy>> communicators_of(const SimulateOptions& options) {
   auto policy = policy_of(options.policy);
   if (!policy || !options.input.loaded_by) return policy;
   PPSIM_ASSIGN_OR_RETURN(const auto usable, communicators_for(*options.input.loaded_by, *policy));
   return std::optional<CommunicatorPolicy>(usable);
 }
 
-Expected<Simulated> simulated(const Options& options, const TransportCapabilities& capabilities,
+Expected<Simulated> simulated(const SimulateOptions& options, const TransportCapabilities& capabilities,
                               const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_of(options));
   const CommunicatorPolicy communicators = policy.value_or(CommunicatorPolicy::per_edge);
@@ -95,7 +95,7 @@ std::string advice(const Evaluation& step) {
 }
 
 /// The step and, where it is longer, its pipeline.
-std::string step_text(const Evaluation& step) {
+std::string step_time_text(const Evaluation& step) {
   const Nanoseconds pipeline = step.metrics.times.makespan;
   if (step.step() == pipeline) return "step " + time_text(pipeline);
   return "step " + time_text(step.step()) + " (pipeline " + time_text(pipeline) +
@@ -133,7 +133,7 @@ void print_text(const Evaluation& step) {
   const StepTimes& times = step.metrics.times;
   std::cout << simulated_line(step.capabilities()) << '\n'
             << step.name << ": " << step.program().pipeline() << '\n'
-            << step_text(step) << ", longest rank " << time_text(rank_span(times)) << ", ideal "
+            << step_time_text(step) << ", longest rank " << time_text(rank_span(times)) << ", ideal "
             << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times))
             << (step.step() == times.makespan ? " of the step, " : " of the pipeline, ")
@@ -180,7 +180,7 @@ Expected<KinetoStep> read_kineto_step(const std::vector<std::string>& paths, con
   return step_of_kineto(traces, program);
 }
 
-Expected<std::optional<Measured>> measured_of(const Options& options, const Simulated& outcome) {
+Expected<std::optional<Measured>> measured_of(const SimulateOptions& options, const Simulated& outcome) {
   const Evaluation& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
   if (!is_own_trace(options.compared)) {
@@ -195,7 +195,7 @@ Expected<std::optional<Measured>> measured_of(const Options& options, const Simu
 }
 
 /// With a measured run both are drawn. Errors: the first file that cannot be written.
-Expected<void> write_outputs(const Options& options, const Evaluation& step,
+Expected<void> write_outputs(const SimulateOptions& options, const Evaluation& step,
                              const std::optional<Measured>& measured, const Output& output) {
   const std::string command = command_words(output.arguments);
   std::vector<TracedRun> runs = {{measured ? "simulated" : "", step.view()}};
@@ -283,7 +283,7 @@ Json simulated_json(const Simulated& outcome, const std::optional<Measured>& mea
   return object;
 }
 
-int run(Options options, const Output& output) {
+int run(SimulateOptions options, const Output& output) {
   const auto target = target_of(options.input.target);
   if (!target) return report(target.error(), output);
   options.input.loaded_by = *target;
@@ -312,7 +312,7 @@ int run(Options options, const Output& output) {
 }  // namespace
 
 void add_simulate(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   Command command =
       program.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();

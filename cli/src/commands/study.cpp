@@ -20,7 +20,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct StudyOptions {
   std::string action, file, store, shard = "0/1", output = "-", baseline;
   std::vector<std::string> merged;
   int jobs = 0;
@@ -36,7 +36,7 @@ struct Opened {
   StudyStore store;
 };
 
-Expected<Opened> opened(const Options& options, bool must_exist) {
+Expected<Opened> opened(const StudyOptions& options, bool must_exist) {
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.file));
   PPSIM_ASSIGN_OR_RETURN(auto study, read_study(text, options.file));
   PPSIM_ASSIGN_OR_RETURN(auto store, StudyStore::open(options.store_file(), must_exist));
@@ -72,7 +72,7 @@ Json best_json(const StudyCounts& counts) {
 }
 
 /// `evaluated`: points that this process has done.
-int print_status(const Options& options, const Opened& open, std::optional<std::size_t> evaluated,
+int print_status(const StudyOptions& options, const Opened& open, std::optional<std::size_t> evaluated,
                  const Output& output) {
   const auto results = open.store.results();
   if (!results) return report(results.error(), output);
@@ -104,7 +104,8 @@ int print_status(const Options& options, const Opened& open, std::optional<std::
 }
 
 /// A line on a terminal, with the time left.
-std::function<void(std::size_t, std::size_t)> progress_line(const Options& options, const Output& output) {
+std::function<void(std::size_t, std::size_t)> progress_line(const StudyOptions& options,
+                                                            const Output& output) {
   if (options.watch || output.json || output.silent || ::isatty(STDERR_FILENO) != 1) return {};
   const auto start = std::chrono::steady_clock::now();
   return [start](std::size_t done, std::size_t all) {
@@ -121,7 +122,7 @@ std::function<void(std::size_t, std::size_t)> progress_line(const Options& optio
 }
 
 /// Looks at the store while it is written, until it is joined.
-Expected<std::jthread> watching(const Options& options, const Study& study, const Output& output) {
+Expected<std::jthread> watching(const StudyOptions& options, const Study& study, const Output& output) {
   if (!options.watch || output.silent) return std::jthread();
   PPSIM_ASSIGN_OR_RETURN(auto watch, StudyWatch::open(study, options.store_file()));
   return std::jthread([watch = std::move(watch)](const std::stop_token& stop) mutable {
@@ -129,7 +130,7 @@ Expected<std::jthread> watching(const Options& options, const Study& study, cons
   });
 }
 
-Expected<void> merge_into(StudyStore& store, const Options& options) {
+Expected<void> merge_into(StudyStore& store, const StudyOptions& options) {
   for (const std::string& other : options.merged) PPSIM_RETURN_IF_ERROR(store.merge(other));
   tell_when_interrupted({.note = "what is done is in " + options.store_file() + "; ppsim study resume " +
                                  options.file + " goes on"});
@@ -137,7 +138,7 @@ Expected<void> merge_into(StudyStore& store, const Options& options) {
 }
 
 /// On several machines there is no store in common: the first process has it, and all tell each other.
-Expected<int> run_in_rounds(const Options& options, const StudyRun& run, const Output& output,
+Expected<int> run_in_rounds(const StudyOptions& options, const StudyRun& run, const Output& output,
                             Bootstrap& processes) {
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.file));
   PPSIM_ASSIGN_OR_RETURN(auto study, read_study(text, options.file));
@@ -154,7 +155,7 @@ Expected<int> run_in_rounds(const Options& options, const StudyRun& run, const O
 }
 
 /// Several processes of mpirun or srun on a machine share the points through the store; the first one speaks.
-int run_points(const Options& options, const Output& all) {
+int run_points(const StudyOptions& options, const Output& all) {
   Output output = all;
   output.silent = launched_rank() > 0;
   StudyRun run;
@@ -179,7 +180,7 @@ int run_points(const Options& options, const Output& all) {
   return print_status(options, *open, *added, output);
 }
 
-int watch_points(const Options& options, const Output& output) {
+int watch_points(const StudyOptions& options, const Output& output) {
   const auto open = opened(options, true);
   if (!open) return report(open.error(), output);
   if (options.watch) {
@@ -190,7 +191,7 @@ int watch_points(const Options& options, const Output& output) {
   return print_status(options, *open, {}, output);
 }
 
-int export_points(const Options& options, const Output& output) {
+int export_points(const StudyOptions& options, const Output& output) {
   const auto open = opened(options, true);
   if (!open) return report(open.error(), output);
   const auto results = open->store.results();
@@ -203,13 +204,13 @@ int export_points(const Options& options, const Output& output) {
   return kDone;
 }
 
-std::string words_of(const StudyPoint& point) {
+std::string point_words(const StudyPoint& point) {
   std::string text;
   for (const auto& [name, value] : point.values) text += (text.empty() ? "" : ", ") + name + " " + value;
   return text;
 }
 
-int diff_points(const Options& options, const Output& output) {
+int diff_points(const StudyOptions& options, const Output& output) {
   if (options.baseline.empty())
     return report({ErrorCode::bad_argument,
                    "diff needs a --baseline",
@@ -234,14 +235,14 @@ int diff_points(const Options& options, const Output& output) {
   }
   if (output.json) {
     Json items = Json::array();
-    for (const auto& one : worse) items.push_back({{"point", words_of(one.point)}, {"what", one.what}});
+    for (const auto& one : worse) items.push_back({{"point", point_words(one.point)}, {"what", one.what}});
     output.print({{"baseline", options.baseline},
                   {"tolerance", options.tolerance},
                   {"compared", compared},
                   {"points", open->study.points.size()},
                   {"regressions", items}});
   } else {
-    for (const auto& one : worse) std::cout << words_of(one.point) << ": " << one.what << '\n';
+    for (const auto& one : worse) std::cout << point_words(one.point) << ": " << one.what << '\n';
     std::cout << worse.size() << " of " << open->study.points.size() << " points are worse than in "
               << options.baseline << " by more than " << percent_text(options.tolerance) << '\n';
     if (compared < open->study.points.size())
@@ -250,7 +251,7 @@ int diff_points(const Options& options, const Output& output) {
   return worse.empty() ? kDone : kRegression;
 }
 
-int run(const Options& options, const Output& output) {
+int run(const StudyOptions& options, const Output& output) {
   if (options.action == "run" || options.action == "resume") return run_points(options, output);
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);
@@ -260,7 +261,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_study(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StudyOptions>();
   Command command =
       program.add_subcommand("study", "many configurations of one question, in a store that resumes");
   command

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kAllSteps = -1;  // as the time allows
 
-struct Options {
+struct SynthesizeOptions {
   std::optional<int> ranks, microbatches;
   PlacementWords placement;
   LimitWords limit;
@@ -46,7 +46,8 @@ Expected<BackwardForm> backward_from_name(const std::string& name) {
 }
 
 /// Ranks and microbatches as given, or those of a model's parallelism.
-Expected<void> set_counts(const Options& options, const CostSource& source, SynthesisRequest& request) {
+Expected<void> set_counts(const SynthesizeOptions& options, const CostSource& source,
+                          SynthesisRequest& request) {
   const auto* work = std::get_if<Workload>(&source);
   if (work == nullptr && !(options.ranks && options.microbatches)) {
     return make_error(ErrorCode::bad_argument, "synthesize needs --ranks and --microbatches, or --model");
@@ -57,7 +58,7 @@ Expected<void> set_counts(const Options& options, const CostSource& source, Synt
 }
 
 /// The schedule whose order of F and I is kept.
-Expected<Schedule> read_order(const Options& options, const SynthesisRequest& request) {
+Expected<Schedule> read_order(const SynthesizeOptions& options, const SynthesisRequest& request) {
   InputOptions input;
   input.input = options.order_of;
   if (!names_file(input.input)) {
@@ -70,7 +71,7 @@ Expected<Schedule> read_order(const Options& options, const SynthesisRequest& re
 }
 
 /// A table of a file needs the costs of what any schedule of the request runs.
-Expected<void> check_table(const Options& options, const SynthesisRequest& request) {
+Expected<void> check_table(const SynthesizeOptions& options, const SynthesisRequest& request) {
   if (options.costs.costs.empty()) return {};
   SynthesisRequest shortest = request;
   shortest.microbatches = 1;
@@ -81,7 +82,8 @@ Expected<void> check_table(const Options& options, const SynthesisRequest& reque
 }
 
 /// The stages on their ranks, with their costs and the limit of memory.
-Expected<void> place_and_bind(const Options& options, const CostSource& source, SynthesisRequest& request) {
+Expected<void> place_and_bind(const SynthesizeOptions& options, const CostSource& source,
+                              SynthesisRequest& request) {
   PlacementWords words = options.placement;
   words.ranks = request.ranks;
   PPSIM_ASSIGN_OR_RETURN(request.placement, parse_placement(words));
@@ -90,7 +92,7 @@ Expected<void> place_and_bind(const Options& options, const CostSource& source, 
   return bind_request(std::move(bound), options.limit, request);
 }
 
-Expected<SynthesisRequest> request_of(const Options& options) {
+Expected<SynthesisRequest> request_of(const SynthesizeOptions& options) {
   SynthesisRequest request;
   const auto objective = objective_from_name(options.objective);
   const auto backward = backward_from_name(options.backward);
@@ -121,7 +123,8 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   return request;
 }
 
-Json progress_json(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
+Json progress_json(const SynthesizeOptions& options, const SynthesisRequest& request,
+                   const SynthesisProgress& best) {
   Json object = {{"file", options.output},
                  {"ranks", request.ranks},
                  {"stages", best.schedule.pipeline().stages()},
@@ -139,7 +142,8 @@ Json progress_json(const Options& options, const SynthesisRequest& request, cons
   return object;
 }
 
-Json synthesized_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+Json synthesized_json(const SynthesizeOptions& options, const SynthesisRequest& request,
+                      const Synthesized& found) {
   Json object = progress_json(options, request, {found.schedule, found.value, found.lower_bound});
   object.update({{"method", found.method},
                  {"bound_method", found.bound_method},
@@ -165,7 +169,7 @@ std::string advice(const std::string& open, const std::string& file) {
   return "The best that was found is in " + file;
 }
 
-void print_text(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+void print_text(const SynthesizeOptions& options, const SynthesisRequest& request, const Synthesized& found) {
   const bool one_each = found.schedule.pipeline().stages() == request.ranks;
   std::cout << objective_name(request.objective) << ' ' << time_text(found.value) << " with at most "
             << peak_live_microbatches(found.schedule)
@@ -188,17 +192,17 @@ void print_text(const Options& options, const SynthesisRequest& request, const S
   std::cout << (found.optimal() ? next : advice(found.open, options.output)) << '\n';
 }
 
-Expected<void> write(const Options& options, const Synthesized& found) {
+Expected<void> write(const SynthesizeOptions& options, const Synthesized& found) {
   PPSIM_ASSIGN_OR_RETURN(const auto text, ir_text(found.schedule, options.output, CsvDialect::torch));
   if (!options.certificate.empty() && found.certificate) {
-    if (auto written = write_text_file(options.certificate, to_json(*found.certificate)); !written)
-      return written;
+    PPSIM_RETURN_IF_ERROR(write_text_file(options.certificate, to_json(*found.certificate)));
   }
   return write_text_file(options.output, text);
 }
 
 /// Keeps the best so far for an interrupt. That it cannot be written is said at the end.
-void keep_best(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
+void keep_best(const SynthesizeOptions& options, const SynthesisRequest& request,
+               const SynthesisProgress& best) {
   const auto text = ir_text(best.schedule, options.output, CsvDialect::torch);
   if (!text) return;
   const bool to_stdout = options.output == "-";
@@ -221,7 +225,7 @@ int report_none(const NoSchedule& none, const Output& output) {
   return kDoesNotFit;
 }
 
-int run_asked(const Options& options, const Output& output) {
+int run_asked(const SynthesizeOptions& options, const Output& output) {
   auto request = request_of(options);
   if (!request) return report(request.error(), output);
   request->progress = [&](const SynthesisProgress& best) {
@@ -249,7 +253,7 @@ int run_asked(const Options& options, const Output& output) {
   return found.optimal() ? kDone : kUnknown;
 }
 
-int run(Options options, const Output& output) {
+int run(SynthesizeOptions options, const Output& output) {
   return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
     options.queries = folder;
     return run_asked(options, output);
@@ -259,7 +263,7 @@ int run(Options options, const Output& output) {
 }  // namespace
 
 void add_synthesize(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SynthesizeOptions>();
   Command command = program.add_subcommand("synthesize", "the shortest schedule within a limit of memory");
   command.add_option("--ranks", options->ranks, "pipeline ranks").check(count());
   command.add_option("--microbatches", options->microbatches, "microbatches of a step").check(count());

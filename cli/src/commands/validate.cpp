@@ -13,7 +13,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ValidateOptions {
   std::vector<std::string> files;
   std::vector<std::string> written;  ///< page and picture
   bool groups_only = false;
@@ -102,7 +102,7 @@ Json validation_json(const Validation& validation) {
 }
 
 /// The key of a row.
-std::string name_of(const Comparison& one, const MeasuredRow& row) {
+std::string row_name(const Comparison& one, const MeasuredRow& row) {
   return row.source + ", " + row.label + (one.rank ? ", rank " + std::to_string(*one.rank) : std::string());
 }
 
@@ -113,7 +113,7 @@ void print_left_out(const Agreement& agreement, const std::vector<MeasuredRow>& 
     if (one.simulated) continue;
     const auto known = std::ranges::find(reasons, one.reason, &std::pair<std::string, std::string>::first);
     auto& names = known != reasons.end() ? known->second : reasons.emplace_back(one.reason, "").second;
-    names += "    " + name_of(one, rows[one.row]) + '\n';
+    names += "    " + row_name(one, rows[one.row]) + '\n';
   }
   if (!reasons.empty()) std::cout << "Not simulated:\n";
   for (const auto& [reason, names] : reasons) std::cout << "  " << reason << '\n' << names;
@@ -125,7 +125,7 @@ void print_rows(const Agreement& agreement, const std::vector<MeasuredRow>& rows
   for (const Comparison& one : agreement.comparisons) {
     if (!one.simulated) continue;
     std::cout << decimals(*one.simulated / scale, "%10.3f") << ' ' << decimals(one.measured / scale, "%10.3f")
-              << ' ' << decimals(one.error_percent(), "%+8.2f") << "  " << name_of(one, rows[one.row])
+              << ' ' << decimals(one.error_percent(), "%+8.2f") << "  " << row_name(one, rows[one.row])
               << '\n';
   }
   print_left_out(agreement, rows);
@@ -222,13 +222,14 @@ void print_advice(const Validation& validation) {
 }
 
 /// The page where the file ends in .md, else the picture.
-Expected<void> write_result(const Validation& validation, const std::string& file, const Options& options) {
+Expected<void> write_result(const Validation& validation, const std::string& file,
+                            const ValidateOptions& options) {
   const bool is_page = suffix_of(file) == ".md";
   return write_text_file(
       file, is_page ? validation_page(validation, !options.groups_only) : validation_picture(validation));
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ValidateOptions& options, const Output& output) {
   std::vector<MeasuredRow> rows;
   for (const std::string& file : options.files) {
     const auto text = read_text_file(file);
@@ -255,7 +256,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_validate(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   Command command =
       program.add_subcommand("validate", "simulated against measured steps: errors by row and by group");
   command

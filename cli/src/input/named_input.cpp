@@ -26,11 +26,10 @@ ScheduleParameters said_by_name(const std::string& input) {
 
 Expected<void> check_agrees(const InputOptions& input) {
   const ScheduleParameters named = said_by_name(input.input);
-  if (auto good = check_count("ranks", given(named.ranks), input.ranks); !good) return good;
-  if (auto good = check_count("microbatches", given(named.microbatches), input.microbatches); !good)
-    return good;
-  if (auto good = check_count("chunks", named.chunks, input.chunks); !good) return good;
-  if (auto good = check_count("slices", given(named.slices), input.slices); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_count("ranks", given(named.ranks), input.ranks));
+  PPSIM_RETURN_IF_ERROR(check_count("microbatches", given(named.microbatches), input.microbatches));
+  PPSIM_RETURN_IF_ERROR(check_count("chunks", named.chunks, input.chunks));
+  PPSIM_RETURN_IF_ERROR(check_count("slices", given(named.slices), input.slices));
   for (const std::string& option : input.settings) {
     const std::string key = option.substr(0, option.find('='));
     const auto found = named.settings.find(key);

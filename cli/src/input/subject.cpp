@@ -199,7 +199,7 @@ Expected<void> tie(Subject& subject, const CostOptions& options, bool tied) {
 /// Puts several replicas in the place of the one in `subject`.
 Expected<void> replicate(Subject& subject, const CostOptions& options, int count) {
   if (count == 1) return {};
-  if (auto good = check_is_schedule(subject.ir, "--replicas"); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_is_schedule(subject.ir, "--replicas"));
   const auto& schedule = std::get<Schedule>(subject.ir);
   if (!options.model.empty()) {
     return make_error(ErrorCode::bad_argument, "the costs of --model know replicas by --dp",
@@ -233,7 +233,7 @@ Expected<void> check_table(const Subject& subject, const Schedule& schedule) {
 Expected<void> check_table(const Subject& subject, const Program& program) {
   if (subject.table_file.empty()) return {};
   const Tables& tables = subject.costs->tables;
-  if (auto good = check_costs(tables.costs, program, subject.table_file); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_costs(tables.costs, program, subject.table_file));
   return check_sizes(tables.sizes, program, subject.table_file);
 }
 

@@ -5,8 +5,8 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/planner/allocator_peaks.hpp"
-#include "ppsim/planner/peak_contents.hpp"
+#include "ppsim/planner/memory/allocator_peaks.hpp"
+#include "ppsim/planner/memory/peak_contents.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim::cli {
@@ -52,6 +52,19 @@ Json rank_json(const Evaluation& step, RankId id, const RankPeak& peak) {
   if (!step.communicator_bytes.empty())
     object["communicator_bytes"] = size_json(step, step.communicator_bytes[id]);
   return object;
+}
+
+Json critical_path_json(const Evaluation& step) {
+  Json path = Json::array();
+  for (const CriticalStep& item : step.metrics.critical_path) {
+    path.push_back({{"rank", step.program().rank_of(item.instruction).value()},
+                    {"index", step.program().position(item.instruction)},
+                    {"action", actions_text(step.program(), item.instruction)},
+                    {"start_ns", item.start},
+                    {"end_ns", item.end},
+                    {"reason", critical_reason_name(item)}});
+  }
+  return path;
 }
 
 void add_notes(const Evaluation& step, Json& object) {
@@ -106,7 +119,7 @@ Json evaluation_json(const Evaluation& step) {
                  {"exposed_communication_ns", bubble.exposed_communication},
                  {"free_of_cost", free_kinds(step.costs.tables.costs, step.program())},
                  {"per_rank", Json::array()},
-                 {"critical_path", Json::array()}};
+                 {"critical_path", critical_path_json(step)}};
   const auto contents = peak_contents(step);
   const auto allocators = allocator_peaks(step);
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
@@ -115,14 +128,6 @@ Json evaluation_json(const Evaluation& step) {
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
     object["per_rank"].push_back(rank_json(step, rank, {contents[rank], allocators[rank]}));
-  }
-  for (const CriticalStep& item : step.metrics.critical_path) {
-    object["critical_path"].push_back({{"rank", step.program().rank_of(item.instruction).value()},
-                                       {"index", step.program().position(item.instruction)},
-                                       {"action", actions_text(step.program(), item.instruction)},
-                                       {"start_ns", item.start},
-                                       {"end_ns", item.end},
-                                       {"reason", critical_reason_name(item)}});
   }
   object["peak_bytes"] = size_json(step, step.peak_bytes());
   object["p2p_bytes"] = size_json(step.sent_bytes());

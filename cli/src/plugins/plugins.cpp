@@ -102,8 +102,8 @@ Expected<void> load_offers(const std::string& path, const ppsim_plugin_v1& plugi
 }
 
 /// Keys and values as C has them; both live as long as `settings`.
-struct Words {
-  explicit Words(const Settings& settings) {
+struct SettingTexts {
+  explicit SettingTexts(const Settings& settings) {
     for (const auto& [key, value] : settings) {
       keys.push_back(key.c_str());
       values.push_back(value.c_str());
@@ -154,7 +154,7 @@ Expected<std::string> tables_text(const Loaded<ppsim_cost_model>& model, const S
   if (model.function == nullptr)
     return costs_from_python(model.offer.library, model.offer.name, settings, pipeline);
   const std::vector<int> ranks = ranks_of_stages(pipeline);
-  const Words words(settings);
+  const SettingTexts words(settings);
   const ppsim_pipeline asked{pipeline.ranks(),  pipeline.stages(),  pipeline.microbatches(),
                              pipeline.slices(), ranks.data(),       words.keys.size(),
                              words.keys.data(), words.values.data()};
@@ -192,7 +192,7 @@ std::optional<Expected<std::string>> text_from_plugin(const std::string& name,
   const auto* const found = find(schedules(), name);
   if (found == nullptr) return std::nullopt;
   if (found->function == nullptr) return text_from_python(found->offer.library, name, parameters);
-  const Words words(parameters.settings);
+  const SettingTexts words(parameters.settings);
   const ppsim_parameters asked{parameters.ranks,
                                parameters.microbatches,
                                parameters.chunks.value_or(0),

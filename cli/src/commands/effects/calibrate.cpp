@@ -15,7 +15,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   InputOptions input;
   CostOptions costs;
   TransportChoice transport;
@@ -23,7 +23,7 @@ struct Options {
   std::string output, costs_out, fit = "factors";
 };
 
-Expected<void> check_options(const Options& options) {
+Expected<void> check_options(const CalibrateOptions& options) {
   const auto bad = [](std::string message, std::string expected) {
     return make_error(ErrorCode::bad_argument, std::move(message), {.expected = std::move(expected)});
   };
@@ -52,7 +52,7 @@ Expected<MeasuredCollective> read_collective(const std::string& argument) {
   return read_nccl_tests(text, file, operation);
 }
 
-std::vector<std::string> sources_of(const Options& options) {
+std::vector<std::string> sources_of(const CalibrateOptions& options) {
   std::vector<std::string> sources = options.traces;
   sources.insert(sources.end(), options.nccl_tests.begin(), options.nccl_tests.end());
   return sources;
@@ -69,7 +69,7 @@ struct Traced {
   CalibrationRequest request;
 };
 
-Expected<void> read_steps(const Options& options, const TransportCapabilities& capabilities,
+Expected<void> read_steps(const CalibrateOptions& options, const TransportCapabilities& capabilities,
                           const Output& output, Traced& traced) {
   auto subject = read_subject(options.input, options.costs);
   if (!subject) return tl::unexpected(subject.error());
@@ -85,7 +85,7 @@ Expected<void> read_steps(const Options& options, const TransportCapabilities& c
   return {};
 }
 
-Expected<void> read_request(const Options& options, const Output& output, Traced& traced) {
+Expected<void> read_request(const CalibrateOptions& options, const Output& output, Traced& traced) {
   PPSIM_RETURN_IF_ERROR(check_options(options));
   for (const std::string& argument : options.nccl_tests) {
     PPSIM_ASSIGN_OR_RETURN(auto collective, read_collective(argument));
@@ -105,7 +105,7 @@ Expected<void> read_request(const Options& options, const Output& output, Traced
 
 Json share_json(const std::optional<double>& share) { return share ? Json(100 * *share) : Json(); }
 
-Json calibration_result_json(const CalibrationResult& result, const Options& options) {
+Json calibration_result_json(const CalibrationResult& result, const CalibrateOptions& options) {
   Json groups = Json::array();
   for (const CalibrationGroup& group : result.groups) {
     groups.push_back({{"group", group.name},
@@ -132,7 +132,7 @@ Json calibration_result_json(const CalibrationResult& result, const Options& opt
   return object;
 }
 
-std::string share_text(const std::optional<double>& share, bool is_signed) {
+std::string error_share_text(const std::optional<double>& share, bool is_signed) {
   if (!share) return "-";
   std::string text = percent_text(std::abs(*share));
   if (!is_signed) return text;
@@ -161,7 +161,7 @@ std::string found_text(const Calibration& calibration) {
   return text;
 }
 
-std::string next_text(const Options& options) {
+std::string next_text(const CalibrateOptions& options) {
   if (!options.output.empty())
     return "Next: --calibration " + options.output + " with --model, of simulate, plan and all others.";
   if (!options.costs_out.empty())
@@ -169,19 +169,19 @@ std::string next_text(const Options& options) {
   return "Nothing was written: -o FILE keeps a calibration of a model, --costs-out FILE a table of costs.";
 }
 
-void print_text(const CalibrationResult& result, const Options& options) {
+void print_text(const CalibrationResult& result, const CalibrateOptions& options) {
   std::vector<std::vector<std::string>> rows = {
       {"group", "observations", "measured", "before", "after", "other half"}};
   for (const CalibrationGroup& group : result.groups) {
     const bool is_step = group.name == "step";
     rows.push_back({group.name, std::to_string(group.observations),
-                    time_text(std::llround(group.measured_ns)), share_text(group.before, is_step),
-                    share_text(group.after, is_step), share_text(group.other_half, is_step)});
+                    time_text(std::llround(group.measured_ns)), error_share_text(group.before, is_step),
+                    error_share_text(group.after, is_step), error_share_text(group.other_half, is_step)});
   }
   std::cout << table_text(rows) << found_text(result.calibration) << next_text(options) << '\n';
 }
 
-Expected<void> write_results(const Options& options, CalibrationResult& result) {
+Expected<void> write_results(const CalibrateOptions& options, CalibrationResult& result) {
   result.calibration.sources = sources_of(options);
   if (!options.output.empty()) {
     PPSIM_RETURN_IF_ERROR(write_text_file(options.output, to_json(result.calibration)));
@@ -190,7 +190,7 @@ Expected<void> write_results(const Options& options, CalibrationResult& result) 
   return write_text_file(options.costs_out, to_json(result.measured));
 }
 
-int run(const Options& options, const Output& output) {
+int run(const CalibrateOptions& options, const Output& output) {
   Traced traced;
   if (auto read = read_request(options, output, traced); !read) return report(read.error(), output);
   auto result = calibrate(traced.request);
@@ -209,7 +209,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_calibrate(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CalibrateOptions>();
   Command command = program.add_subcommand(
       "calibrate", "costs from your own traces and nccl-tests, and how far off they were before");
   command.add_option("INPUT", options->input.input, "FILE or NAME that was traced");

@@ -7,7 +7,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ChakraOptions {
   std::string path;
   double bandwidth = 0, latency = 0;
 };
@@ -45,7 +45,7 @@ void print_text(const ChakraTrace& trace, const ChakraRun& run) {
            "them one.\n";
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ChakraOptions& options, const Output& output) {
   const auto trace = read_chakra_files(options.path);
   if (!trace) return report(trace.error(), output);
   const auto run = simulate_chakra(*trace, {options.bandwidth, options.latency});
@@ -61,7 +61,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_chakra(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChakraOptions>();
   Command command =
       program.add_subcommand("chakra", "simulate execution traces of MLCommons Chakra, one a rank");
   command

@@ -69,7 +69,7 @@ void print_text(const ContendedStep& step, bool on_devices) {
   if (!on_devices || !step.links.empty()) std::cout << advice(step) << '\n';
 }
 
-Json result_json(const ContendedStep& step) {
+Json contended_step_json(const ContendedStep& step) {
   return {{"schedule", step.planned.name},
           {"makespan_ns", step.makespan},
           {"makespan_alone_ns", step.planned.metrics.times.makespan},
@@ -204,7 +204,7 @@ int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& 
       return report(written.error(), output);
   }
   if (output.json) {
-    output.print(result_json(*step));
+    output.print(contended_step_json(*step));
   } else {
     print_text(*step, options.ranks_per_device.has_value());
   }

@@ -95,7 +95,7 @@ void print_text(const ContendedJob& of) {
   std::cout << '\n' << links_text(of.step.links, of.job.step) << advice(of) << '\n';
 }
 
-Json result_json(const ContendedJob& of) {
+Json contended_job_json(const ContendedJob& of) {
   const CopiedRun& run = of.job.run;
   return {{"schedule", of.step.planned.name},
           {"makespan_ns", run.makespan},
@@ -123,7 +123,7 @@ int run_job(const ContentionOptions& options, const TransportCapabilities& capab
       return report(written.error(), output);
   }
   if (output.json) {
-    output.print(result_json(*job));
+    output.print(contended_job_json(*job));
   } else {
     print_text(*job);
   }

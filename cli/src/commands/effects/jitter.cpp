@@ -14,7 +14,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct JitterOptions {
   InputOptions input;
   CostOptions costs;
   TransportChoice transport;
@@ -97,7 +97,7 @@ Expected<void> read_all(const std::vector<std::string>& texts, const Read& read,
   return {};
 }
 
-Expected<Disturbances> disturbances_of(const Options& options) {
+Expected<Disturbances> disturbances_of(const JitterOptions& options) {
   Disturbances result;
   PPSIM_RETURN_IF_ERROR(read_all(options.varying, varying_of, result.varying));
   PPSIM_RETURN_IF_ERROR(read_all(options.slow_ranks, slow_rank_of, result.slow_ranks));
@@ -162,7 +162,7 @@ std::string ranks_text(const StepSpread& spread) {
   return table_text(rows);
 }
 
-void print_text(const Evaluation& step, const Options& options, const StepSpread& spread) {
+void print_text(const Evaluation& step, const JitterOptions& options, const StepSpread& spread) {
   std::vector<std::vector<std::string>> rows = {{"", "mean", "+-", "50 %", "90 %", "95 %", "99 %"}};
   std::vector<std::string> times = {"step", spread_time(spread.step_ns.mean),
                                     spread_time(spread.step_ns.mean_error)};
@@ -192,7 +192,7 @@ Json spread_json(const Spread& spread) {
   return object;
 }
 
-Json result_json(const Evaluation& step, const Options& options, const StepSpread& spread) {
+Json step_spread_json(const Evaluation& step, const JitterOptions& options, const StepSpread& spread) {
   Json ranks = Json::array();
   for (const RankSpread& rank : spread.ranks) {
     ranks.push_back({{"factor", rank.mean_factor},
@@ -212,7 +212,7 @@ Json result_json(const Evaluation& step, const Options& options, const StepSprea
           {"transport", transport_name(step.capabilities())}};
 }
 
-int run(const Options& options, const Output& output) {
+int run(const JitterOptions& options, const Output& output) {
   auto disturbances = disturbances_of(options);
   if (!disturbances) return report(disturbances.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
@@ -226,7 +226,7 @@ int run(const Options& options, const Output& output) {
                                           .threads = options.jobs.value_or(cores)});
   if (!spread) return report(spread.error(), output);
   if (output.json) {
-    output.print(result_json(*step, options, *spread));
+    output.print(step_spread_json(*step, options, *spread));
   } else {
     print_text(*step, options, *spread);
   }
@@ -236,7 +236,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_jitter(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<JitterOptions>();
   Command command = program.add_subcommand(
       "jitter", "steps whose costs vary, with slow ranks and links: which one to replace");
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();

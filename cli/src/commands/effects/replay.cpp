@@ -16,7 +16,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ReplayOptions {
   InputOptions input;
   CostOptions costs;
   TransportChoice transport;
@@ -63,7 +63,7 @@ CostSource measured_source(const AnalyzedProgram& analyzed, const TimedTrace& tr
   return Tables{.costs = mean_costs(measured_durations(analyzed, {&trace, 1})), .sizes = {}};
 }
 
-Expected<Program> other_program(const Options& options, const AnalyzedProgram& measured,
+Expected<Program> other_program(const ReplayOptions& options, const AnalyzedProgram& measured,
                                 const TimedTrace& trace, std::string& name) {
   InputOptions input = options.input;
   input.input = options.other;
@@ -86,7 +86,7 @@ Expected<void> check_same_shape(const Program& measured, const Program& other) {
                      .expected = std::to_string(measured.pipeline().ranks()) + ", as the trace"});
 }
 
-Expected<Outcome> replayed_step(const Options& options, const TransportCapabilities& capabilities,
+Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCapabilities& capabilities,
                                 const Output& output) {
   std::vector<ReplayChange> changes;
   for (const std::string& text : options.changes) {
@@ -135,7 +135,7 @@ std::string rank_rows(const Outcome& outcome) {
   return table_text(rows);
 }
 
-std::string advice(const Options& options, const Outcome& outcome) {
+std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   const Nanoseconds measured = outcome.measured_step();
   const Nanoseconds unchanged = outcome.unchanged_step();
   if (measured != unchanged)
@@ -159,7 +159,7 @@ Json rank_json(const StepTimes& before, const StepTimes& after) {
   return ranks;
 }
 
-Json replay_json(const Options& options, const Outcome& outcome) {
+Json replay_json(const ReplayOptions& options, const Outcome& outcome) {
   return {{"schedule", outcome.name},
           {"replayed_schedule", outcome.changed_name},
           {"changes", options.changes},
@@ -172,7 +172,7 @@ Json replay_json(const Options& options, const Outcome& outcome) {
           {"transport", transport_name(outcome.changed.capabilities())}};
 }
 
-void print_text(const Options& options, const Outcome& outcome) {
+void print_text(const ReplayOptions& options, const Outcome& outcome) {
   std::string changed = outcome.changed_name == outcome.name && options.other.empty()
                             ? std::string()
                             : " as " + outcome.changed_name;
@@ -183,14 +183,14 @@ void print_text(const Options& options, const Outcome& outcome) {
             << rank_rows(outcome) << advice(options, outcome) << '\n';
 }
 
-Expected<void> write_replay(const Options& options, const Outcome& outcome) {
+Expected<void> write_replay(const ReplayOptions& options, const Outcome& outcome) {
   if (options.output.empty()) return {};
   const CostTable no_costs;
   const SizeTable no_sizes;
   return write_trace_file(options.output, {outcome.changed, outcome.replay, no_costs, no_sizes, true});
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ReplayOptions& options, const Output& output) {
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
   const auto outcome = replayed_step(options, *capabilities, output);
@@ -209,7 +209,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_replay(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayOptions>();
   Command command = program.add_subcommand(
       "replay", "a measured step with one thing changed: a cost, a rank, a link, an order");
   command.add_option("INPUT", options->input.input, "FILE or NAME that was traced").required();

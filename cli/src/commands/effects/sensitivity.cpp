@@ -21,7 +21,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct SensitivityOptions {
   InputOptions input;
   CostOptions costs;
   TransportChoice transport;
@@ -29,7 +29,7 @@ struct Options {
   bool added = false;
 };
 
-Expected<Evaluation> evaluated_one(const Options& options, const std::string& input,
+Expected<Evaluation> evaluated_one(const SensitivityOptions& options, const std::string& input,
                                    const TransportCapabilities& capabilities, const Output& output) {
   InputOptions one = options.input;
   one.input = input;
@@ -47,7 +47,8 @@ CostGrouping grouping_of(const std::string& by) {
 }
 
 /// By kind there is the network of a model, too.
-Expected<std::vector<Sensitivity>> sensitivities_of(const Options& options, const Evaluation& step) {
+Expected<std::vector<Sensitivity>> sensitivities_of(const SensitivityOptions& options,
+                                                    const Evaluation& step) {
   auto results = sensitivities(step, grouping_of(options.by));
   if (!results || options.by != "kind" || options.costs.model.empty()) return results;
   PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
@@ -57,14 +58,14 @@ Expected<std::vector<Sensitivity>> sensitivities_of(const Options& options, cons
   return results;
 }
 
-std::string number_text(double number) {
+std::string ratio_number(double number) {
   std::ostringstream out;
   out << std::setprecision(4) << number;
   return out.str();
 }
 
 std::string factor_text(const Ratio& factor) {
-  return factor.is_infinite() ? "any" : "x" + number_text(factor.value());
+  return factor.is_infinite() ? "any" : "x" + ratio_number(factor.value());
 }
 
 std::string exact_text(const Ratio& ratio) {
@@ -119,7 +120,7 @@ const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
   return best;
 }
 
-std::string advice(const Options& options, const std::vector<Sensitivity>& results, double step) {
+std::string advice(const SensitivityOptions& options, const std::vector<Sensitivity>& results, double step) {
   if (step == 0) return "A step that takes no time owes nothing to any cost.";
   const Sensitivity* best = best_of(results);
   if (best == nullptr) return "No group alone makes the step shorter: several paths are as long.";
@@ -130,7 +131,8 @@ std::string advice(const Options& options, const std::vector<Sensitivity>& resul
          change_text(best->one_percent_less, step).substr(1) + ", more than any other." + next;
 }
 
-void print_text(const Options& options, const Evaluation& step, const std::vector<Sensitivity>& results) {
+void print_text(const SensitivityOptions& options, const Evaluation& step,
+                const std::vector<Sensitivity>& results) {
   const auto whole = static_cast<double>(step.step());
   std::vector<std::vector<std::string>> rows = {
       {options.by, "actions", "in all", "on the path", "path time", "1 % less", "1 % more", "path holds"}};
@@ -174,7 +176,7 @@ Json step_json(const Evaluation& step) {
 }
 
 /// Bars of what one percent less and more of each group's costs does, and the table.
-std::string effects_page(const Options& options, const Evaluation& step,
+std::string effects_page(const SensitivityOptions& options, const Evaluation& step,
                          const std::vector<Sensitivity>& results, const Output& output) {
   const auto whole = static_cast<double>(step.step());
   std::vector<EffectBar> bars;
@@ -198,7 +200,7 @@ std::string effects_page(const Options& options, const Evaluation& step,
                     command_words(output.arguments), body);
 }
 
-int run_alone(const Options& options, const Evaluation& step, const Output& output) {
+int run_alone(const SensitivityOptions& options, const Evaluation& step, const Output& output) {
   const auto results = sensitivities_of(options, step);
   if (!results) return report(results.error(), output);
   if (!options.report.empty()) {
@@ -236,7 +238,7 @@ Expected<void> check_same_work(const Pair& pair) {
                                  std::to_string(batch_microbatches(a)) + " microbatches"});
 }
 
-Expected<std::vector<BreakEven>> break_evens(const Options& options, const Pair& pair) {
+Expected<std::vector<BreakEven>> break_evens(const SensitivityOptions& options, const Pair& pair) {
   std::set<CostGroup> groups;
   if (options.over.empty()) {
     for (const Evaluation* step : {&pair.first, &pair.second}) {
@@ -255,7 +257,7 @@ Expected<std::vector<BreakEven>> break_evens(const Options& options, const Pair&
   return results;
 }
 
-const std::string& name_of(const Pair& pair, int shorter) {
+const std::string& shorter_name(const Pair& pair, int shorter) {
   static const std::string kBoth = "both take as long";
   return shorter == 0 ? kBoth : shorter < 0 ? pair.first.name : pair.second.name;
 }
@@ -275,7 +277,7 @@ void print_break_evens(const Pair& pair, const std::vector<BreakEven>& results) 
       const bool last = i + 1 == result.ranges.size();
       rows.push_back({result.group, point_text(result, result.ranges[i].from),
                       last ? "any" : point_text(result, result.ranges[i + 1].from),
-                      name_of(pair, result.ranges[i].shorter)});
+                      shorter_name(pair, result.ranges[i].shorter)});
     }
   }
   const Nanoseconds first = pair.first.step();
@@ -293,7 +295,7 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
   for (const ShorterRange& range : result.ranges) {
     ranges.push_back({{"from", range.from.value()},
                       {"from_exact", exact_text(range.from)},
-                      {"shorter", range.shorter == 0 ? Json() : Json(name_of(pair, range.shorter))}});
+                      {"shorter", range.shorter == 0 ? Json() : Json(shorter_name(pair, range.shorter))}});
   }
   return {{"group", result.group},
           {"unit", result.added ? "added_ns" : "factor"},
@@ -301,7 +303,7 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
           {"ranges", ranges}};
 }
 
-int run_against(const Options& options, const Pair& pair, const Output& output) {
+int run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
   if (auto same = check_same_work(pair); !same) return report(same.error(), output);
   const auto results = break_evens(options, pair);
   if (!results) return report(results.error(), output);
@@ -317,7 +319,7 @@ int run_against(const Options& options, const Pair& pair, const Output& output) 
   return kDone;
 }
 
-int run(const Options& options, const Output& output) {
+int run(const SensitivityOptions& options, const Output& output) {
   if (!options.costs.given()) return report(needs_costs("sensitivity"), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
@@ -336,7 +338,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_sensitivity(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SensitivityOptions>();
   Command command = program.add_subcommand(
       "sensitivity", "what a step owes to each cost, exactly, and where another schedule is faster");
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();

@@ -17,7 +17,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct PredictOptions {
   Measurement measurement{.steps = 7};
   std::vector<std::string> inputs, calibrate = {"1f1b", "zb-h1"};
   std::string points, costs_out;
@@ -35,7 +35,7 @@ struct Point {
   Expected<Prediction> prediction;
 };
 
-class Stopwatch {
+class RunTimer {
  public:
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -46,7 +46,7 @@ class Stopwatch {
 };
 
 /// The options are for the names that do not say it themselves: those that are calibrated with may.
-Expected<Subject> subject_of(InputOptions one, const std::string& name) {
+Expected<Subject> predicted_subject(InputOptions one, const std::string& name) {
   one.input = name;
   one = without_what_name_says(std::move(one));
   if (names_file(name)) one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
@@ -55,21 +55,21 @@ Expected<Subject> subject_of(InputOptions one, const std::string& name) {
 }
 
 /// Where nothing else is said, the calibration has the ranks and microbatches of the first input.
-Expected<InputOptions> calibration_input(const Options& options) {
+Expected<InputOptions> calibration_input(const PredictOptions& options) {
   InputOptions input = options.measurement.input;
   if (input.ranks && input.microbatches) return input;
-  PPSIM_ASSIGN_OR_RETURN(const auto first, subject_of(input, options.inputs.front()));
+  PPSIM_ASSIGN_OR_RETURN(const auto first, predicted_subject(input, options.inputs.front()));
   const Pipeline& pipeline = pipeline_of(first.ir);
   if (!input.ranks) input.ranks = pipeline.ranks();
   if (!input.microbatches) input.microbatches = pipeline.microbatches();
   return input;
 }
 
-Expected<std::vector<Program>> calibration_programs(const Options& options) {
+Expected<std::vector<Program>> calibration_programs(const PredictOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto input, calibration_input(options));
   std::vector<Program> programs;
   for (const std::string& name : options.calibrate) {
-    PPSIM_ASSIGN_OR_RETURN(const auto subject, subject_of(input, name));
+    PPSIM_ASSIGN_OR_RETURN(const auto subject, predicted_subject(input, name));
     PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
     programs.push_back(std::move(program));
   }
@@ -78,7 +78,7 @@ Expected<std::vector<Program>> calibration_programs(const Options& options) {
 
 /// The inputs that all points share.
 struct Setting {
-  const Options& options;
+  const PredictOptions& options;
   const StageModel& model;
   RunOptions run;
   Tables tables;
@@ -86,7 +86,7 @@ struct Setting {
 };
 
 /// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
-int ranks_per_device(const Options& options, int ranks) {
+int ranks_per_device(const PredictOptions& options, int ranks) {
   const int device = options.measurement.device.backend == "cuda"
                          ? options.measurement.device.ranks_per_device
                      : std::thread::hardware_concurrency() < static_cast<unsigned>(ranks) ? ranks
@@ -115,7 +115,7 @@ constexpr const char* kNoSlowdowns =
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
   Point point{.name = name, .prediction = Prediction()};
-  const auto subject = subject_of(setting.options.measurement.input, name);
+  const auto subject = predicted_subject(setting.options.measurement.input, name);
   if (!subject) return point.prediction = tl::unexpected(subject.error()), point;
   LoweringOptions lowering = default_lowering(*subject);
   lowering.order = IssueOrder::timed;
@@ -163,7 +163,7 @@ Json point_json(const Point& point) {
 }
 
 /// The result, and how it ended.
-struct Outcome {
+struct Predictions {
   std::vector<Point> points;
   std::optional<SlowdownFit> slowdowns = {};
   std::size_t left_out = 0;     ///< for want of time
@@ -198,7 +198,7 @@ struct Outcome {
 };
 
 /// Returns: null where nothing was measured.
-Json summary_json(const Outcome& outcome, double (Prediction::*error)() const) {
+Json summary_json(const Predictions& outcome, double (Prediction::*error)() const) {
   if (!outcome.measured()) return nullptr;
   const ErrorSummary summary = outcome.errors(error);
   return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
@@ -244,7 +244,7 @@ void print_errors(const char* what, const ErrorSummary& errors) {
             << percent_text(errors.p95) << ", largest " << percent_text(errors.largest) << '\n';
 }
 
-void print_text(const Outcome& outcome) {
+void print_text(const Predictions& outcome) {
   std::vector<std::vector<std::string>> rows = {{"schedule", "ranks", "m", "measured step", "simulated step",
                                                  "error", "measured bubble", "simulated bubble"}};
   if (outcome.slowdowns) rows.front().emplace_back("error undisturbed");
@@ -276,9 +276,9 @@ void print_text(const Outcome& outcome) {
 }
 
 /// Runs all points, each into the file as soon as it is there.
-Outcome run_points(const Setting& setting, const Stopwatch& watch, const Output& output) {
-  const Options& options = setting.options;
-  Outcome outcome{.slowdowns = setting.slowdowns};
+Predictions run_points(const Setting& setting, const RunTimer& watch, const Output& output) {
+  const PredictOptions& options = setting.options;
+  Predictions outcome{.slowdowns = setting.slowdowns};
   for (const std::string& name : options.inputs) {
     if (options.time_limit_s && watch.seconds() > *options.time_limit_s) {
       ++outcome.left_out;
@@ -292,7 +292,7 @@ Outcome run_points(const Setting& setting, const Stopwatch& watch, const Output&
   return outcome;
 }
 
-Json outcome_json(const Outcome& outcome) {
+Json outcome_json(const Predictions& outcome) {
   Json points = Json::array();
   for (const Point& point : outcome.points) points.push_back(point_json(point));
   Json object = {{"points", std::move(points)},
@@ -306,8 +306,8 @@ Json outcome_json(const Outcome& outcome) {
   return object;
 }
 
-Expected<int> predict_all(const Options& options, const Output& output) {
-  const Stopwatch watch;
+Expected<int> predict_all(const PredictOptions& options, const Output& output) {
+  const RunTimer watch;
   PPSIM_ASSIGN_OR_RETURN(auto run, open_measurement(options.measurement));
   PPSIM_ASSIGN_OR_RETURN(auto algorithms, RunAlgorithms::open(options.measurement.device));
   algorithms.give_to(run);
@@ -325,7 +325,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   const double calibration_s = watch.seconds();
   Setting setting{options, *model, run, std::move(measured.tables)};
   if (sharing > 1) setting.slowdowns = std::move(measured.slowdowns);
-  Outcome outcome = run_points(setting, watch, output);
+  Predictions outcome = run_points(setting, watch, output);
   if (!written) outcome.written = written;
   if (auto kept = algorithms.keep(); !kept) outcome.written = kept;
   if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
@@ -342,7 +342,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   return outcome.code();
 }
 
-int run(Options options, const Output& output) {
+int run(PredictOptions options, const Output& output) {
   const auto tied = is_tied(options.measurement.model);
   if (!tied) return report(tied.error(), output);
   options.measurement.input.tied = *tied;
@@ -350,7 +350,7 @@ int run(Options options, const Output& output) {
   return code ? *code : report(code.error(), output);
 }
 
-void add_options(Command& command, Options& options) {
+void add_options(Command& command, PredictOptions& options) {
   command.add_option("INPUTS", options.inputs, "FILEs or NAMEs to predict and run, 1f1b:microbatches=8")
       .required();
   add_measurement_options(
@@ -380,7 +380,7 @@ void add_options(Command& command, Options& options) {
 }  // namespace
 
 void add_predict(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   Command command = program.add_subcommand(
       "predict", "measure every action once, then run schedules: how far is the simulation off?");
   add_options(command, *options);

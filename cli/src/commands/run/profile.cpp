@@ -11,7 +11,7 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
+struct ProfileOptions {
   Measurement measurement{.steps = 11};
   std::string output;
 };
@@ -88,7 +88,7 @@ void print_text(const Tables& tables) {
 }
 
 /// The costs that were found; `written`: or why they are in no file.
-void print(const Options& options, const Profile& found, const Expected<void>& written,
+void print(const ProfileOptions& options, const Profile& found, const Expected<void>& written,
            const Output& output) {
   if (output.json) {
     Json object = {{"file", options.output}, {"classes", found.tables.spreads.size()}};
@@ -103,7 +103,7 @@ void print(const Options& options, const Profile& found, const Expected<void>& w
     output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
 }
 
-int run(const Options& options, const Output& output) {
+int run(const ProfileOptions& options, const Output& output) {
   if (auto good = check_outputs({options.output}); !good) return report(good.error(), output);
   const auto found = profiled(options.measurement);
   if (!found) return report(found.error(), output);
@@ -117,7 +117,7 @@ int run(const Options& options, const Output& output) {
 }  // namespace
 
 void add_profile(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileOptions>();
   Command command = program.add_subcommand(
       "profile", "measure what every action costs: mean, median and quartiles, as --costs reads them");
   command.add_option("INPUT", options->measurement.input.input,

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kKeptTraces = 100;  // of long runs, whose memory stays as it is
 
-struct Options {
+struct RunCommandOptions {
   InputOptions input;
   CostOptions costs;
   ModelOptions model;
@@ -44,14 +44,14 @@ bool is_by_nccl(const BackendChoice& device) {
 }
 
 /// The model that runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
-Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
+Expected<std::unique_ptr<StageModel>> model_of(const RunCommandOptions& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
   return transformer_of(options.model, options.device, pipeline.stages() / subject.replicas,
                         subject.costs ? subject.costs->slice_lengths : std::vector<int>());
 }
 
-Expected<Subject> subject_of(const Options& options) {
+Expected<Subject> subject_to_run(const RunCommandOptions& options) {
   InputOptions input = options.input;
   PPSIM_ASSIGN_OR_RETURN(const bool tied, is_tied(options.model));
   input.tied = tied;
@@ -66,7 +66,7 @@ Expected<Subject> subject_of(const Options& options) {
   return subject;
 }
 
-Expected<RunOptions> run_options(const Options& options, const Subject& subject) {
+Expected<RunOptions> run_options(const RunCommandOptions& options, const Subject& subject) {
   RunOptions run;
   if (options.device.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
   if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
@@ -81,7 +81,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   return run;
 }
 
-Expected<std::optional<Certificate>> certificate_of(const Options& options) {
+Expected<std::optional<Certificate>> certificate_of(const RunCommandOptions& options) {
   if (options.certificate.empty()) return std::optional<Certificate>();
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.certificate));
   return certificate_from_json(text, options.certificate).map([](Certificate c) {
@@ -90,8 +90,8 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
 }
 
 /// Errors: the first; what can be written is.
-Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result,
-                             const Output& output) {
+Expected<void> write_outputs(const RunCommandOptions& options, const RunView& measured,
+                             const VerifiedRun& result, const Output& output) {
   const std::string command = command_words(output.arguments);
   const RunView simulated{measured.analyzed, result.simulated, measured.costs, measured.sizes};
   Expected<void> all;
@@ -109,38 +109,22 @@ Expected<void> write_outputs(const Options& options, const RunView& measured, co
 }
 
 /// Costs that predict what is measured, which those of --unit and --model do not for a CPU.
-bool has_given_costs(const Options& options) {
+bool has_given_costs(const RunCommandOptions& options) {
   return options.device.backend == "emulated" || !options.costs.costs.empty();
 }
 
 /// Of bf16 and fp8 the CPU has no gradients to compare with.
-bool has_reference(const Options& options) {
+bool has_reference(const RunCommandOptions& options) {
   return options.model.arithmetic != "bf16" && options.model.arithmetic != "fp8";
 }
 
 /// The Program of the input, with the actions of --with where it is a Schedule.
-Expected<Program> program_of(const Options& options, const Subject& subject) {
+Expected<Program> program_to_run(const RunCommandOptions& options, const Subject& subject) {
   if (options.extras.empty()) return default_program(subject);
   PPSIM_RETURN_IF_ERROR(check_is_schedule(subject.ir, "--with"));
   LoweringOptions lowering = default_lowering(subject);
   PPSIM_RETURN_IF_ERROR(add_extras(lowering, options.extras, subject.ir));
   return lowered_program(subject, lowering);
-}
-
-int print_hang(const VerifiedRun& result, const Output& output) {
-  std::string text = "the run hung";
-  Json waits = Json::array();
-  for (const Wait& wait : result.run.hang) {
-    text += "\n" + to_string(wait);
-    waits.push_back(to_string(wait));
-  }
-  output.note("ppsim: " + text);
-  if (output.json) {
-    Json error = error_json({ErrorCode::deadlock, text});
-    error["waits"] = std::move(waits);
-    output.print({{"error", std::move(error)}});
-  }
-  return kRefuted;
 }
 
 /// The Program that ran, and the device.
@@ -156,7 +140,8 @@ int code_of(const VerifiedRun& result) {
   return result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
 }
 
-int report_run(const Options& options, const Ran& ran, const VerifiedRun& result, const Output& output) {
+int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedRun& result,
+               const Output& output) {
   const int code = code_of(result);
   if (output.silent) return code;
   const AnalyzedProgram analyzed(ran.program, ran.capabilities);
@@ -182,7 +167,7 @@ int report_run(const Options& options, const Ran& ran, const VerifiedRun& result
 }
 
 /// Options that are of another backend than the one that was asked for.
-Expected<void> check_options(const Options& options) {
+Expected<void> check_options(const RunCommandOptions& options) {
   if (auto good = check_choice(options.device); !good) return good;
   const bool emulated = options.device.backend == "emulated";
   if (emulated && options.model != ModelOptions()) {
@@ -204,9 +189,9 @@ struct Prepared {
   RunOptions run;
 };
 
-Expected<Prepared> prepare(const Options& options) {
-  PPSIM_ASSIGN_OR_RETURN(auto subject, subject_of(options));
-  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(options, subject));
+Expected<Prepared> prepare(const RunCommandOptions& options) {
+  PPSIM_ASSIGN_OR_RETURN(auto subject, subject_to_run(options));
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_to_run(options, subject));
   PPSIM_RETURN_IF_ERROR(check_updates(options.of_optimizer, program));
   PPSIM_ASSIGN_OR_RETURN(auto model, model_of(options, subject, program.pipeline()));
   PPSIM_ASSIGN_OR_RETURN(auto certificate, certificate_of(options));
@@ -216,7 +201,7 @@ Expected<Prepared> prepare(const Options& options) {
 }
 
 /// Refuses the options that a process of a job cannot have.
-Expected<void> check_batch(const Options& options) {
+Expected<void> check_batch(const RunCommandOptions& options) {
   for (const auto& [name, file] :
        {std::pair<const char*, const std::string&>("the input", options.input.input),
         {"--costs", options.costs.costs},
@@ -231,7 +216,7 @@ Expected<void> check_batch(const Options& options) {
                     {.found = "--transport " + options.device.transport, .expected = "--transport mpi"});
 }
 
-int print_sbatch(const Options& options, const Output& output) {
+int print_sbatch(const RunCommandOptions& options, const Output& output) {
   if (auto good = check_batch(options); !good) return report(good.error(), output);
   const auto prepared = prepare(options);
   if (!prepared) return report(prepared.error(), output);
@@ -255,7 +240,7 @@ int print_sbatch(const Options& options, const Output& output) {
   return kDone;
 }
 
-Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
+Expected<int> run_prepared(const RunCommandOptions& options, const Output& output, Bootstrap* processes) {
   std::vector<std::string> outputs;
   if (!output.silent) outputs = {options.trace, options.report, options.costs_out};
   PPSIM_RETURN_IF_ERROR(check_outputs(outputs));
@@ -292,11 +277,11 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
       *result, output);
 }
 
-int run(const Options& options, const Output& output) {
+int run(const RunCommandOptions& options, const Output& output) {
   if (auto good = check_options(options); !good) return report(good.error(), output);
   if (options.emit_sbatch) return print_sbatch(options, output);
   const auto on_each = [&](const Output& own, Bootstrap* processes) {
-    return run_program(options, own, processes);
+    return run_prepared(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
   // Before processes meet: who lacks a library has no need of the others to say so.
@@ -304,12 +289,12 @@ int run(const Options& options, const Output& output) {
   if (options.device.backend == "cuda") return on_launched_processes(output, on_each);
   if (auto alone = check_alone("--transport mpi, or a start without a launcher"); !alone)
     return report(alone.error(), output);
-  const Expected<int> code = run_program(options, output, nullptr);
+  const Expected<int> code = run_prepared(options, output, nullptr);
   return code ? *code : report(code.error(), output);
 }
 
 /// The backend, and its processes.
-void add_backend_options(Command& command, Options& options) {
+void add_backend_options(Command& command, RunCommandOptions& options) {
   command
       .add_option("--backend", options.device.backend,
                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
@@ -334,10 +319,34 @@ void add_backend_options(Command& command, Options& options) {
   add_buffer_option(command, options.device);
 }
 
+/// What is made of the times of a step.
+void add_comparison_options(Command& command, RunCommandOptions& options) {
+  command.add_flag(
+      "--compare", options.compare,
+      "measured against simulated by kind of action, gradients against the unpipelined reference where the "
+      "CPU has the arithmetic");
+  command
+      .add_option(
+          "--trace", options.trace,
+          "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
+          "measured one")
+      .check(trace_file());
+  command
+      .add_option("--report", options.report,
+                  "self-contained HTML page, the measured step over the simulated")
+      .check(side_file({".html", ".htm"}));
+  command
+      .add_option("--costs-out", options.costs_out,
+                  "measured costs with their quartiles, and sizes, as --costs reads them")
+      .check(side_file({".json"}));
+  for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
+    command.option(timed).excludes(command.option("--no-profile"));
+}
+
 }  // namespace
 
 void add_run(Command& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunCommandOptions>();
   Command command = program.add_subcommand(
       "run", "execute a verified program: a small transformer, or the times of a cost table");
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();
@@ -368,28 +377,9 @@ void add_run(Command& program) {
           "seconds that a step may take, 0 for any; default: 10 x what COSTS say of this device and 30 s; "
           "without them 600 s for the first step, then 10 x what that one took and 30 s")
       .check(not_negative());
-  command.add_flag(
-      "--compare", options->compare,
-      "measured against simulated by kind of action, gradients against the unpipelined reference where the "
-      "CPU has the arithmetic");
-  command
-      .add_option(
-          "--trace", options->trace,
-          "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
-          "measured one")
-      .check(trace_file());
-  command
-      .add_option("--report", options->report,
-                  "self-contained HTML page, the measured step over the simulated")
-      .check(side_file({".html", ".htm"}));
-  command
-      .add_option("--costs-out", options->costs_out,
-                  "measured costs with their quartiles, and sizes, as --costs reads them")
-      .check(side_file({".json"}));
+  add_comparison_options(command, *options);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
-    command.option(timed).excludes(command.option("--no-profile"));
   command.runs([options, command](const Output& output) {
     options->transport_given = command.has_been_given("--transport");
     for (const char* option : {"--learning-rate", "--optimizer"})

@@ -186,7 +186,7 @@ void print_steps(const RunReport& report) {
   print_loss(report);
 }
 
-std::string_view verdict_name(GradientVerdict verdict) {
+std::string_view gradient_verdict_name(GradientVerdict verdict) {
   switch (verdict) {
     case GradientVerdict::equal:
       return "equal";
@@ -236,7 +236,7 @@ void print_gradients(const RunReport& report) {
 Expected<void> check_outputs(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (path.empty()) continue;
-    if (auto good = check_writable(path); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_writable(path));
   }
   return {};
 }
@@ -283,7 +283,7 @@ Json run_json(const RunReport& report) {
     object["gradients_equal"] = *result.gradients == GradientVerdict::equal;
     object["max_abs_difference"] = *result.max_abs_difference;
     object["largest_gradient"] = *result.largest_gradient;
-    object["gradients"] = verdict_name(*result.gradients);
+    object["gradients"] = gradient_verdict_name(*result.gradients);
   }
   if (!result.gradients_hash.empty()) object["gradients_hash"] = result.gradients_hash;
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
@@ -312,6 +312,22 @@ void print_run(const RunReport& report) {
   if (report.comparison != nullptr) print_comparison(report);
   print_steps(report);
   print_gradients(report);
+}
+
+int print_hang(const VerifiedRun& result, const Output& output) {
+  std::string text = "the run hung";
+  Json waits = Json::array();
+  for (const Wait& wait : result.run.hang) {
+    text += "\n" + to_string(wait);
+    waits.push_back(to_string(wait));
+  }
+  output.note("ppsim: " + text);
+  if (output.json) {
+    Json error = error_json({ErrorCode::deadlock, text});
+    error["waits"] = std::move(waits);
+    output.print({{"error", std::move(error)}});
+  }
+  return kRefuted;
 }
 
 }  // namespace ppsim::cli

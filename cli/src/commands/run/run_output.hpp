@@ -31,5 +31,7 @@ struct RunReport {
 /// The host's time for enqueuing, in total and for each action; null where nothing was enqueued.
 [[nodiscard]] Json host_json(const HostTime& host);
 void print_run(const RunReport& report);
+/// Prints who waits for whom in a run that hung. Returns: the exit code.
+int print_hang(const VerifiedRun& result, const Output& output);
 
 }  // namespace ppsim::cli

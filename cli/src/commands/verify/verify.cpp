@@ -163,7 +163,7 @@ Expected<void> add_target(VerifyRequest& request) {
                       "--never-slower-than, --offload and --recompute",
                       {.found = "--for " + request.input.target, .expected = "a FILE or NAME"});
   }
-  if (auto good = choose_target(request.transport, request.input.target); !good) return good;
+  PPSIM_RETURN_IF_ERROR(choose_target(request.transport, request.input.target));
   request.input.loaded_by = *target;
   PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_for(**target, request.input));
   request.input.dialect = dialect;

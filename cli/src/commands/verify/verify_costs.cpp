@@ -63,7 +63,7 @@ Expected<void> check_same_work(const Pipeline& first, const Pipeline& second) {
                     {.found = found.str(), .expected = expected.str()});
 }
 
-Expected<void> check_alone(const VerifyRequest& request) {
+Expected<void> check_other_options(const VerifyRequest& request) {
   if (request.properties.empty() && request.memory_limit.empty() && request.makespan_limit.empty() &&
       request.certificate.empty() && !request.all_microbatches && !request.cross_check)
     return {};
@@ -74,14 +74,15 @@ Expected<void> check_alone(const VerifyRequest& request) {
 }
 
 /// Two Programs to compare, and the costs of both.
-struct Comparison {
+struct CostComparison {
   Program first;
   Program second;
   CostSpace costs;
   NeverSlowerAnswer answer;
 };
 
-Expected<Comparison> compared(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy) {
+Expected<CostComparison> compared(const VerifyRequest& request,
+                                  const std::optional<CommunicatorPolicy>& policy) {
   const CommunicatorPolicy reading = policy.value_or(CommunicatorPolicy::per_edge);
   InputOptions other = request.input;
   other.input = request.other;
@@ -101,7 +102,8 @@ Expected<Comparison> compared(const VerifyRequest& request, const std::optional<
                                                     costs,
                                                     capabilities,
                                                     {request.timeout_s, {}, sink_of(request.queries)}}));
-  return Comparison{std::move(first_program), std::move(second_program), std::move(costs), std::move(answer)};
+  return CostComparison{std::move(first_program), std::move(second_program), std::move(costs),
+                        std::move(answer)};
 }
 
 Json at_json(const CostSpace& costs, const ComparedAt& at) {
@@ -119,7 +121,7 @@ Json extreme_json(const CostSpace& costs, const Extreme& extreme) {
           {"at", at_json(costs, extreme.at)}};
 }
 
-Json comparison_json(const VerifyRequest& request, const Comparison& comparison) {
+Json comparison_json(const VerifyRequest& request, const CostComparison& comparison) {
   const NeverSlowerAnswer& answer = comparison.answer;
   Json item = {
       {"than", request.other}, {"verdict", "proved"}, {"method", answer.method}, {"seconds", answer.seconds}};
@@ -137,13 +139,13 @@ Json comparison_json(const VerifyRequest& request, const Comparison& comparison)
           {"other_program_hash", program_hash(comparison.second)}};
 }
 
-std::string number_text(double value) {
+std::string ratio_text(double value) {
   std::ostringstream out;
   out << std::setprecision(6) << value;
   return out.str();
 }
 
-void print_text(const VerifyRequest& request, const Comparison& comparison) {
+void print_text(const VerifyRequest& request, const CostComparison& comparison) {
   const NeverSlowerAnswer& answer = comparison.answer;
   const std::string& first = request.input.input;
   if (const auto* slower = std::get_if<Slower>(&answer.verdict)) {
@@ -157,9 +159,9 @@ void print_text(const VerifyRequest& request, const Comparison& comparison) {
               << answer.method << ")\n";
   }
   if (!answer.ratio) return;
-  std::cout << "It takes at most " << number_text(answer.ratio->most) << " times as long";
+  std::cout << "It takes at most " << ratio_text(answer.ratio->most) << " times as long";
   if (answer.ratio->least < answer.ratio->most)
-    std::cout << ", and " << number_text(answer.ratio->least) << " times";
+    std::cout << ", and " << ratio_text(answer.ratio->least) << " times";
   std::cout << " with\n  " << to_string(comparison.costs, answer.ratio->at) << '\n';
 }
 
@@ -198,7 +200,7 @@ Expected<void> add_makespan(const VerifyRequest& request, const Subject& subject
 
 int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
                         const Output& output) {
-  if (auto good = check_alone(request); !good) return report(good.error(), output);
+  if (auto good = check_other_options(request); !good) return report(good.error(), output);
   const auto comparison = compared(request, policy);
   if (!comparison) return report(comparison.error(), output);
   if (output.json) {

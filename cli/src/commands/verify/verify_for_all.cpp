@@ -25,7 +25,7 @@ Json coverage_json(const Coverage& coverage) {
   return object;
 }
 
-Json result_json(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
+Json result_for_all_json(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
   Json item = {
       {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
   if (const auto* refuted = std::get_if<Refuted>(&result.verdict)) {
@@ -42,11 +42,11 @@ Json result_json(const ProgramFor& program_for, const AllMicrobatchesResult& res
   return item;
 }
 
-Json report_json(const ProgramFor& program_for, const VerifyOptions& asked,
-                 const AllMicrobatchesReport& report) {
+Json report_for_all_json(const ProgramFor& program_for, const VerifyOptions& asked,
+                         const AllMicrobatchesReport& report) {
   Json properties;
   for (const AllMicrobatchesResult& result : report.results)
-    properties[std::string(property_name(result.property))] = result_json(program_for, result);
+    properties[std::string(property_name(result.property))] = result_for_all_json(program_for, result);
   Json object = {{"properties", properties},
                  {"all_microbatches", coverage_json(report.coverage)},
                  {"transport", transport_name(asked.capabilities)},
@@ -146,7 +146,7 @@ int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, co
   if (!answers) return report(answers.error(), output);
   const int exit = verdict_exit(*answers);
   if (output.json) {
-    output.print(report_json(program_for, asked, *answers));
+    output.print(report_for_all_json(program_for, asked, *answers));
   } else {
     print_text(program_for, asked, *answers);
     std::cout << '\n' << advice(exit, *answers) << '\n';

@@ -120,19 +120,19 @@ std::string reason_text(const Row& row) {
 }
 
 /// The policy that was asked for, or assumed; a native Program has its own communicators.
-Policy policy_of(const Row& row) {
+Policy row_policy(const Row& row) {
   return row.policy || !row.answer ? row.policy : row.answer->communicators;
 }
 
 std::string policy_text(const Row& row) {
-  const Policy policy = policy_of(row);
+  const Policy policy = row_policy(row);
   if (policy) return std::string(policy_name(*policy));
   return row.answer ? "of the file" : "-";
 }
 
 Json row_json(const Row& row) {
   Json item = {{"file", row.file}};
-  if (const Policy policy = policy_of(row)) item["communicators"] = policy_name(*policy);
+  if (const Policy policy = row_policy(row)) item["communicators"] = policy_name(*policy);
   item["verdict"] = verdict_text(row.exit());
   item.update(row.answer ? report_json(*row.answer) : Json{{"error", error_json(row.answer.error())}});
   return item;
