@@ -83,7 +83,7 @@ Expected<void> choose_by_ratio(StepSimulator& simulator, VerifiedRun& result,
 Expected<void> choose(StepSimulator& simulator, const CostTable* given, VerifiedRun& result) {
   const auto times = std::span<const Nanoseconds>(result.run.step_ns).last(result.run.traces.size());
   if (given == nullptr && result.timed()) {
-    if (auto chosen = choose_by_ratio(simulator, result, times); !chosen) return chosen;
+    PPSIM_RETURN_IF_ERROR(choose_by_ratio(simulator, result, times));
   } else {
     choose_by_time(result, times);
     if (given != nullptr) result.costs = *given;
@@ -117,12 +117,12 @@ Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& o
   auto compiled = compile(analyzed);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(analyzed, *std::move(compiled));
-  if (auto chosen = choose(simulator, options.costs, result); !chosen) return chosen;
+  PPSIM_RETURN_IF_ERROR(choose(simulator, options.costs, result));
   if (result.timed()) {
     const std::span<const TimedTrace> traces = result.run.traces;
     const auto durations = measured_durations(analyzed, traces.subspan(traces.size() > 1 ? 1 : 0));
     result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
-    if (auto repeated = repeat(simulator, result); !repeated) return repeated;
+    PPSIM_RETURN_IF_ERROR(repeat(simulator, result));
   }
   if (options.costs == nullptr && !result.timed()) return {};
   return foretell(simulator, result);

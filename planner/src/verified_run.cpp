@@ -98,7 +98,7 @@ Expected<void> check_comparable(const Program& program, const StageModel& model,
                                 const BackendOptions& backend) {
   if (std::holds_alternative<EmulatedOptions>(backend))
     return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
-  if (auto good = check_on(CpuOptions{}, model, program.pipeline()); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_on(CpuOptions{}, model, program.pipeline()));
   if (!comparable_gradients(program.pipeline(), model, backend))
     return make_error(ErrorCode::bad_argument,
                       "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");

@@ -94,7 +94,7 @@ struct SpreadWords {
   int threads = 1;
 };
 
-SpreadOptions options_of(const SpreadWords& words) {
+SpreadOptions spread_options(const SpreadWords& words) {
   SpreadOptions options{.samples = words.samples, .seed = words.seed, .threads = words.threads};
   for (const auto& [costs, spread] : words.vary) {
     VaryingCosts varying{std::nullopt, value_of(factor_spread_from_text(spread))};
@@ -111,7 +111,7 @@ SpreadOptions options_of(const SpreadWords& words) {
 }
 
 Data step_spread_of(const Evaluation& step, const SpreadWords& words) {
-  const SpreadOptions options = options_of(words);
+  const SpreadOptions options = spread_options(words);
   StepSpread spread;
   {
     const nb::gil_scoped_release release;

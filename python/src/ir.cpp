@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <sstream>
 
-#include "arrays.hpp"
+#include "columns/arrays.hpp"
 #include "cost_binding.hpp"
 #include "pictures.hpp"
 #include "ppsim/core/io/json.hpp"
@@ -109,7 +109,7 @@ struct LoweringWords {
   Sources costs;
 };
 
-LoweringOptions options_of(const LoweringWords& words) {
+LoweringOptions lowering_options(const LoweringWords& words) {
   LoweringOptions options;
   value_of(set_order(options, words.order));
   options.communicators = policy_named(words.communicators);
@@ -128,7 +128,7 @@ LoweringOptions options_of(const LoweringWords& words) {
 }
 
 Program lower_schedule(const Schedule& schedule, const LoweringWords& words) {
-  const LoweringOptions options = options_of(words);
+  const LoweringOptions options = lowering_options(words);
   if (words.costs.empty()) return value_of(lower(schedule, options));
   const CostBinding bound = bound_costs(words.costs, schedule.pipeline());
   return value_of(lower(schedule, options, &bound.tables.costs));

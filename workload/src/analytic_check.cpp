@@ -19,7 +19,7 @@ Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) 
     const int stages = static_cast<int>(parts_of(pipeline, pipeline.spec().routes[route]).layers.size());
     if (stages == 0) return make_error(ErrorCode::bad_argument, "no stage of a route has layers");
     if (given != nullptr) {
-      if (auto good = check_layout(*given, layers, stages); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_layout(*given, layers, stages));
     } else if (!even && layers > kMaxToBalance / stages) {
       return make_error(ErrorCode::bad_argument, "a balanced layout of so many layers takes too long",
                         {.found = std::to_string(layers) + " layers on " + std::to_string(stages) + " stages",
@@ -55,7 +55,7 @@ Expected<void> check_checkpoints(const Workload& workload) {
 
 Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
   const ModelDescription& model = workload.model;
-  if (auto good = check_parallelism(workload.parallelism, model, workload.cluster); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_parallelism(workload.parallelism, model, workload.cluster));
   if (model.architecture == Architecture::encoder_decoder || model.architecture == Architecture::encoder ||
       model.architecture == Architecture::vit) {
     return make_error(ErrorCode::bad_argument,

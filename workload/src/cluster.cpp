@@ -70,7 +70,7 @@ std::ostream& operator<<(std::ostream& out, const Parallelism& p) {
 
 Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& model,
                                  const ClusterDescription& cluster) {
-  if (auto good = check_positive(p); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_positive(p));
   const std::int64_t gpus = std::int64_t{p.tensor} * p.pipeline * p.data * p.context;
   if (gpus != cluster.gpu_count()) {
     return make_error(ErrorCode::bad_argument, "tp x pp x dp x cp must be the number of GPUs of the cluster",

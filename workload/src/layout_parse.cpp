@@ -67,7 +67,7 @@ class LayoutReader {
     const std::size_t first = symbols_.size();
     ++at_;
     if (at(')')) return unexpected(kItem);
-    if (auto items = read_items(true); !items) return items;
+    PPSIM_RETURN_IF_ERROR(read_items(true));
     if (!at(')')) return unexpected(")");
     ++at_;
     if (!at('*')) return unexpected("* and a number after a group");

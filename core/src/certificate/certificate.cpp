@@ -48,10 +48,10 @@ Expected<void> check_transport(const Certificate& certificate) {
 
 Expected<void> check_identity(const Certificate& certificate, const Program& program,
                               const SizeTable* sizes) {
-  if (auto same = check_hash("program", certificate.program_hash, program_hash(program)); !same) return same;
+  PPSIM_RETURN_IF_ERROR(check_hash("program", certificate.program_hash, program_hash(program)));
   const std::string capabilities = capabilities_hash(certificate.capabilities);
-  if (auto same = check_hash("capabilities", certificate.capabilities_hash, capabilities); !same) return same;
-  if (auto same = check_transport(certificate); !same) return same;
+  PPSIM_RETURN_IF_ERROR(check_hash("capabilities", certificate.capabilities_hash, capabilities));
+  PPSIM_RETURN_IF_ERROR(check_transport(certificate));
   if (certificate.memory.empty()) {
     if (certificate.sizes_hash.empty()) return {};
     return refuse("it names sizes ", certificate.sizes_hash, " but bounds no memory");
@@ -113,13 +113,13 @@ Expected<void> check_residency(const Program& program, const TransportCapabiliti
 Expected<void> check_claims(const Certificate& certificate, const Program& program,
                             const ExecutionGraph& graph, const SizeTable* sizes) {
   if (certificate.claims(kCollectiveOrder)) {
-    if (auto ok = check_certificate_collectives(program, graph); !ok) return ok;
+    PPSIM_RETURN_IF_ERROR(check_certificate_collectives(program, graph));
   }
   if (certificate.claims(kAscendingAccumulation)) {
-    if (auto ok = check_certificate_accumulation(program); !ok) return ok;
+    PPSIM_RETURN_IF_ERROR(check_certificate_accumulation(program));
   }
   if (certificate.claims(kWeightVersions)) {
-    if (auto ok = check_certificate_versions(program); !ok) return ok;
+    PPSIM_RETURN_IF_ERROR(check_certificate_versions(program));
   }
   if (!certificate.claims(kTensorUse) && !certificate.claims(kMemory)) return {};
   if (certificate.capabilities.is_certain())
@@ -146,21 +146,21 @@ bool Certificate::claims(std::string_view property) const {
 
 Expected<void> check_certificate(const Certificate& certificate, const Program& program,
                                  const SizeTable* sizes) {
-  if (auto ok = check_identity(certificate, program, sizes); !ok) return ok;
-  if (auto ok = check_properties(certificate); !ok) return ok;
-  if (auto ok = check_limits(certificate.capabilities); !ok) return ok;
+  PPSIM_RETURN_IF_ERROR(check_identity(certificate, program, sizes));
+  PPSIM_RETURN_IF_ERROR(check_properties(certificate));
+  PPSIM_RETURN_IF_ERROR(check_limits(certificate.capabilities));
   const ExecutionGraph graph = build_execution_graph(program, certificate.capabilities);
-  if (auto ok = check_none(well_formed_violations(program, graph)); !ok) return ok;
-  if (auto ok = check_none(match_violations(program, graph)); !ok) return ok;
-  if (auto ok = check_graph(graph); !ok) return ok;
-  if (auto ok = check_residency(program, certificate.capabilities); !ok) return ok;
-  if (auto ok = check_certificate_order(program, graph, certificate.order); !ok) return ok;
+  PPSIM_RETURN_IF_ERROR(check_none(well_formed_violations(program, graph)));
+  PPSIM_RETURN_IF_ERROR(check_none(match_violations(program, graph)));
+  PPSIM_RETURN_IF_ERROR(check_graph(graph));
+  PPSIM_RETURN_IF_ERROR(check_residency(program, certificate.capabilities));
+  PPSIM_RETURN_IF_ERROR(check_certificate_order(program, graph, certificate.order));
   return check_claims(certificate, program, graph, sizes);
 }
 
 Expected<void> check_certificate_on(const TransportCapabilities& used, const Certificate& certificate,
                                     const Program& program, const SizeTable* sizes) {
-  if (auto own = check_certificate(certificate, program, sizes); !own) return own;
+  PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, sizes));
   if (holds_under(certificate.capabilities, used, Claim::orders)) return {};
   if (!holds_under(certificate.capabilities, used, Claim::safety))
     return refuse("it is of a transport where other waits occur");

@@ -14,7 +14,7 @@ template <class Visit>
 Expected<void> for_each_action(const Program& program, RankId rank, Visit visit) {
   for (int i = program.first(rank).value(); i < program.last(rank).value(); ++i) {
     for (const Action& action : program.actions(InstructionId(i))) {
-      if (Expected<void> ok = visit(InstructionId(i), action); !ok) return ok;
+      PPSIM_RETURN_IF_ERROR(visit(InstructionId(i), action));
     }
   }
   return {};
@@ -23,7 +23,7 @@ Expected<void> for_each_action(const Program& program, RankId rank, Visit visit)
 template <class Check>
 Expected<void> for_each_rank(const Program& program, Check check) {
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    if (Expected<void> ok = check(RankId(r)); !ok) return ok;
+    PPSIM_RETURN_IF_ERROR(check(RankId(r)));
   }
   return {};
 }

@@ -27,7 +27,7 @@ class OrderReplay {
       if (item >= items.size())
         return refuse("the order names instruction ", item / 2, ", which is not there");
       const InstructionId id(static_cast<std::int32_t>(item / 2));
-      if (auto step = item % 2 == 0 ? start(id) : complete(id); !step) return step;
+      PPSIM_RETURN_IF_ERROR(item % 2 == 0 ? start(id) : complete(id));
     }
     return {};  // as many items as starts and completions, none twice: nothing is missing
   }

@@ -131,12 +131,12 @@ class TensorCheck {
 
   /// Sizes less reuses are at most the bound, on every rank.
   Expected<void> check_memory(const SizeTable& sizes) {
-    if (auto ranks = check_ranks(); !ranks) return ranks;
+    PPSIM_RETURN_IF_ERROR(check_ranks());
     sizes_ = tensor_sizes(uses_.table, sizes);
     given_.assign(tensors_.size(), 0);
     taken_.assign(tensors_.size(), 0);
     for (const MemoryWitness& witness : certificate_.memory) {
-      if (auto held = check(witness); !held) return held;
+      PPSIM_RETURN_IF_ERROR(check(witness));
     }
     return {};
   }
@@ -212,7 +212,7 @@ class TensorCheck {
     for (auto t = first_of(witness.rank); t < tensors_.size() && tensors_[t].rank == witness.rank; ++t)
       needed = checked_add(needed, sizes_[t]);
     for (const Reuse& reuse : witness.reuse) {
-      if (auto held = check(witness.rank, reuse); !held) return held;
+      PPSIM_RETURN_IF_ERROR(check(witness.rank, reuse));
       needed -= reuse.bytes;
     }
     if (witness.bytes >= needed) return {};
@@ -233,8 +233,8 @@ class TensorCheck {
       }
     }
     if (reuse.bytes < 0) return refuse("rank ", rank, ": a reuse of ", reuse.bytes, " bytes");
-    if (auto ok = add(given_, reuse.earlier, reuse.bytes); !ok) return ok;
-    if (auto ok = add(taken_, reuse.later, reuse.bytes); !ok) return ok;
+    PPSIM_RETURN_IF_ERROR(add(given_, reuse.earlier, reuse.bytes));
+    PPSIM_RETURN_IF_ERROR(add(taken_, reuse.later, reuse.bytes));
     return check_free_before(reuse.earlier, reuse.later);
   }
 
@@ -282,10 +282,10 @@ Expected<void> check_certificate_tensors(const Certificate& certificate, const P
                                          const ExecutionGraph& graph, const SizeTable* sizes) {
   TensorCheck check(certificate, program, graph);
   if (certificate.claims(kTensorUse)) {
-    if (auto held = check.check_use(); !held) return held;
+    PPSIM_RETURN_IF_ERROR(check.check_use());
   }
   if (certificate.claims(kMemory)) {
-    if (auto held = check.check_memory(*sizes); !held) return held;
+    PPSIM_RETURN_IF_ERROR(check.check_memory(*sizes));
   }
   return check.check_precedences();
 }

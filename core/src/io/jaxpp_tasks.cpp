@@ -208,7 +208,7 @@ class TaskWriter {
       for (const OpKind half : {OpKind::backward_input, OpKind::backward_weight}) {
         Action part = action;
         part.kind = half;
-        if (auto named = add_names(part, names); !named) return named;
+        PPSIM_RETURN_IF_ERROR(add_names(part, names));
       }
       return {};
     }

@@ -94,7 +94,7 @@ class InstructionReader {
     for (bool more = true; more;) {
       const std::size_t end = rest.find(' ');
       more = end != std::string_view::npos;
-      if (auto member = read_member(rest.substr(0, end)); !member) return member;
+      PPSIM_RETURN_IF_ERROR(read_member(rest.substr(0, end)));
       if (!is_transfer(draft_.actions.back().kind)) {
         return text_error("a group of more than sends and receives", text_, "sends and receives");
       }

@@ -33,7 +33,7 @@ bool in_range(Id id, std::size_t count) {
   return id.valid() && id.index() < count;
 }
 
-void check_counts(Rules& rules, const PipelineSpec& spec) {
+void require_counts(Rules& rules, const PipelineSpec& spec) {
   check_count(rules, "ranks", spec.ranks, kMaxRanks);
   check_count(rules, "stages", spec.stages, kMaxStages);
   check_count(rules, "microbatches", spec.microbatches, kMaxMicrobatches);
@@ -270,7 +270,7 @@ class ReductionChecker {
 
 Expected<void> check_counts(const PipelineSpec& spec) {
   Rules rules;
-  check_counts(rules, spec);
+  require_counts(rules, spec);
   if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
   return {};
 }

@@ -123,7 +123,7 @@ Expected<void> check(const PipelineSpec& one, int count) {
                       {.found = std::to_string(count), .expected = "1 to " + std::to_string(most)});
   }
   // Before so many copies are made: they may be more than fit into memory.
-  if (auto good = check_counts(replicated_counts(one, count)); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_counts(replicated_counts(one, count)));
   const bool has_norm = std::any_of(one.collectives.begin(), one.collectives.end(),
                                     [](const Collective& c) { return c.per_update(); });
   if (!has_norm) return {};

@@ -18,7 +18,9 @@ namespace {
 
 using namespace lowering;
 
-tl::unexpected<Error> refuse(std::string why) { return make_error(ErrorCode::bad_argument, std::move(why)); }
+tl::unexpected<Error> option_error(std::string why) {
+  return make_error(ErrorCode::bad_argument, std::move(why));
+}
 
 /// Dense numbers of (stage, microbatch, slice).
 std::size_t cell_count(const Pipeline& pipeline) {
@@ -58,24 +60,26 @@ bool needs_transfers(const Pipeline& pipeline) {
 }
 
 Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& options) {
-  if (options.early < 0) return refuse("early:N needs N >= 0, found " + std::to_string(options.early));
+  if (options.early < 0) return option_error("early:N needs N >= 0, found " + std::to_string(options.early));
   if (options.receive_buffers && *options.receive_buffers < 1) {
-    return refuse("receive buffers must be at least 1, found " + std::to_string(*options.receive_buffers));
+    return option_error("receive buffers must be at least 1, found " +
+                        std::to_string(*options.receive_buffers));
   }
   if (options.clip && !options.optimizer)
-    return refuse("clip needs opt: it scales what an optimizer step reads");
+    return option_error("clip needs opt: it scales what an optimizer step reads");
   if (options.reduce_each_microbatch && !options.reduce_grad)
-    return refuse("a sum of gradients for every microbatch needs reduce-grad");
+    return option_error("a sum of gradients for every microbatch needs reduce-grad");
   if (options.reduce_each_microbatch && options.order == IssueOrder::jaxpp)
-    return refuse("order jaxpp has no sum of gradients for every microbatch: JaxPP sums after its loop");
+    return option_error(
+        "order jaxpp has no sum of gradients for every microbatch: JaxPP sums after its loop");
   if (options.offload.on() && options.recompute == StageRecompute(Recompute::full)) {
-    return refuse("offload needs activations that are kept, and recompute full keeps none");
+    return option_error("offload needs activations that are kept, and recompute full keeps none");
   }
   if (options.order == IssueOrder::jaxpp && (options.receive_buffers || options.grouping != Grouping::none))
-    return refuse("order jaxpp has neither receive limits nor groups: it is what JaxPP issues");
+    return option_error("order jaxpp has neither receive limits nor groups: it is what JaxPP issues");
   const bool as_written = options.order == IssueOrder::as_written || options.grouping == Grouping::as_written;
   if (as_written && needs_transfers(pipeline)) {
-    return refuse(
+    return option_error(
         "as-written needs the transfers in the file: a schedule has none, a compute_comms file or a Program "
         "does");
   }
@@ -98,13 +102,13 @@ Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& 
     for (const Step& step : schedule.row(RankId(r))) {
       for (const Action& action : step.actions()) {
         if (action.kind == OpKind::send_activation && options.recompute(action.stage()) == Recompute::full) {
-          return refuse("the schedule lends activations, and recompute full keeps none of stage " +
-                        std::to_string(action.subject));
+          return option_error("the schedule lends activations, and recompute full keeps none of stage " +
+                              std::to_string(action.subject));
         }
         const char* option = option_that_adds(action.kind, options);
         if (option == nullptr) continue;
-        return refuse(std::string("the schedule has ") + std::string(info(action.kind).text) +
-                      " already, and " + option + " would add it again");
+        return option_error(std::string("the schedule has ") + std::string(info(action.kind).text) +
+                            " already, and " + option + " would add it again");
       }
     }
   }

@@ -82,8 +82,8 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
                       "the certificate is of another program; verify this one, or run it unverified",
                       {.found = certificate.program_hash, .expected = hash});
   }
-  if (auto good = check_fits(certificate, sizes); !good) return good;
-  if (auto good = check_certificate(certificate, program, &sizes); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_fits(certificate, sizes));
+  PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, &sizes));
   if (holds_under(certificate.capabilities, options.capabilities, Claim::orders)) return {};
   return check_transport(program, sizes, options);
 }
@@ -99,8 +99,8 @@ Expected<void> check_named_proof(const Program& program, const SizeTable& sizes,
 }  // namespace
 
 Expected<void> admit(const Program& program, const SizeTable& sizes, const RunOptions& options) {
-  if (auto ok = check_options(options); !ok) return ok;
-  if (auto ok = check_matches(program); !ok) return ok;
+  PPSIM_RETURN_IF_ERROR(check_options(options));
+  PPSIM_RETURN_IF_ERROR(check_matches(program));
   return options.unverified ? Expected<void>{} : check_named_proof(program, sizes, options);
 }
 

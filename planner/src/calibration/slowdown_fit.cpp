@@ -122,7 +122,7 @@ class StepWalk {
 /// Actions by class: those of a class would take the same time alone.
 using Classes = std::map<CostClass, std::vector<const Observation*>>;
 
-double median(std::vector<double>& values) {
+double upper_median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -136,7 +136,7 @@ double deviation(const Classes& classes, ValueOf value_of) {
   for (const auto& [key, actions] : classes) {
     values.clear();
     for (const Observation* action : actions) values.push_back(value_of(*action));
-    const double middle = median(values);
+    const double middle = upper_median(values);
     for (const double value : values) sum += std::abs(value - middle);
   }
   return sum;

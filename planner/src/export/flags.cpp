@@ -4,7 +4,7 @@ namespace ppsim::planner::exporting {
 namespace {
 
 /// "Ettt|tttt|tttL": E the embedding, t a layer, L the loss.
-std::string layout_text(const std::vector<int>& layers) {
+std::string megatron_layout(const std::vector<int>& layers) {
   std::string text = "E";
   for (std::size_t s = 0; s < layers.size(); ++s) {
     if (s > 0) text += "|";
@@ -26,7 +26,7 @@ Expected<Export> for_megatron(const Schedule& schedule, const std::vector<int>& 
                    "1f1b, or interleaved-1f1b with a multiple of the ranks as microbatches", schedule.name());
   std::string flags = "--pipeline-model-parallel-size " + std::to_string(pipeline.ranks()) + "\n";
   if (!layers.empty()) {
-    flags += "--pipeline-model-parallel-layout \"" + layout_text(layers) + "\"\n";
+    flags += "--pipeline-model-parallel-layout \"" + megatron_layout(layers) + "\"\n";
   } else if (interleaved) {
     flags += "--num-virtual-stages-per-pipeline-rank " + std::to_string(chunks) + "\n";
   }

@@ -85,7 +85,7 @@ Expected<void> Space::read() {
   for (const ScheduleInfo& info : registered_schedules()) {
     if (is_searched(info)) schedules_.push_back(&info);
   }
-  if (auto good = read_counts(); !good) return good;
+  PPSIM_RETURN_IF_ERROR(read_counts());
   return read_words();
 }
 
@@ -132,17 +132,14 @@ Expected<void> Space::read_words() {
                {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}});
       !good)
     return good;
-  if (auto good = read("layout", layouts_, {{"even", LayoutRule::even}, {"auto", LayoutRule::balanced}});
-      !good)
-    return good;
-  if (auto good = read("dtype", types_,
-                       {{"bf16", DataType::bf16},
-                        {"fp8", DataType::fp8},
-                        {"mxfp8", DataType::fp8},
-                        {"nvfp4", DataType::nvfp4}});
-      !good)
-    return good;
-  if (auto good = read("fsdp", sharded_, {{"off", false}, {"on", true}}); !good) return good;
+  PPSIM_RETURN_IF_ERROR(
+      read("layout", layouts_, {{"even", LayoutRule::even}, {"auto", LayoutRule::balanced}}));
+  PPSIM_RETURN_IF_ERROR(read("dtype", types_,
+                             {{"bf16", DataType::bf16},
+                              {"fp8", DataType::fp8},
+                              {"mxfp8", DataType::fp8},
+                              {"nvfp4", DataType::nvfp4}}));
+  PPSIM_RETURN_IF_ERROR(read("fsdp", sharded_, {{"off", false}, {"on", true}}));
   const std::vector<std::string> names = words("schedule");
   schedules_given_ = !names.empty();
   if (schedules_given_) schedules_.clear();

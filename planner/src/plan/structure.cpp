@@ -9,7 +9,7 @@
 namespace ppsim::planner {
 namespace {
 
-bool is_pass(const Action& action) {
+bool is_forward_or_backward(const Action& action) {
   return action.kind == OpKind::forward || gives_input_gradient(action.kind) ||
          gives_weight_gradient(action.kind);
 }
@@ -59,7 +59,7 @@ class RowWalk {
 
   void pass(const Step& step) {
     const auto actions = step.actions();
-    if (actions.empty() || !is_pass(actions.front())) return;
+    if (actions.empty() || !is_forward_or_backward(actions.front())) return;
     for (const Action& action : actions) start(action);
     now_.kind = actions.front().kind;
     now_.running = actions.front().stage();

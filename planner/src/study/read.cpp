@@ -144,7 +144,7 @@ class StudyReader {
     for (const auto& [name, value] : object.items()) {
       JsonPath at = path;
       at.push_back(name);
-      if (auto good = check_name(name, at); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_name(name, at));
       if (value.is_structured() || value.is_null())
         return bad(at, "no value of " + name, value.dump(), "a number, a text, true or false");
       values[name] = text_of_value(value);
@@ -162,10 +162,10 @@ class StudyReader {
     const json& axes = root_.at("axes");
     if (!axes.is_object()) return bad({"axes"}, "axes are an object", axes.dump(), "{\"tp\": [1, 2, 4, 8]}");
     for (const auto& [name, values] : axes.items()) {
-      if (auto good = check_name(name, {"axes", name}); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_name(name, {"axes", name}));
       std::vector<std::string> texts;
       if (values.is_object()) {
-        if (auto good = read_random(values, {"axes", name}, texts); !good) return good;
+        PPSIM_RETURN_IF_ERROR(read_random(values, {"axes", name}, texts));
       } else if (values.is_array() && !values.empty()) {
         for (const json& value : values) texts.push_back(text_of_value(value));
       } else {
@@ -206,7 +206,7 @@ class StudyReader {
       return bad({"list"}, "a list is an array", list.dump(), "[{\"tp\": 8}]");
     for (std::size_t i = 0; i < list.size(); ++i) {
       list_.emplace_back();
-      if (auto good = read_values(list[i], {"list", std::to_string(i)}, list_.back()); !good) return good;
+      PPSIM_RETURN_IF_ERROR(read_values(list[i], {"list", std::to_string(i)}, list_.back()));
     }
     return {};
   }
@@ -230,7 +230,7 @@ class StudyReader {
       const auto& [name, texts] = axes_[axis];
       for (const std::string& text : texts) {
         values[name] = text;
-        if (auto good = add_points(values, axis + 1); !good) return good;
+        PPSIM_RETURN_IF_ERROR(add_points(values, axis + 1));
       }
       return {};
     }

@@ -160,7 +160,7 @@ struct StudyStore::State {
 Expected<void> StudyStore::State::prepare() const {
   sqlite3_busy_timeout(base, kBusyMilliseconds);
   // The log is written before the file, so that a result is there whole or not at all, and readers go on.
-  if (auto good = run("PRAGMA synchronous=NORMAL"); !good) return good;
+  PPSIM_RETURN_IF_ERROR(run("PRAGMA synchronous=NORMAL"));
   PPSIM_ASSIGN_OR_RETURN(const auto version, number_of("PRAGMA user_version"));
   PPSIM_ASSIGN_OR_RETURN(const auto tables, number_of("SELECT count(*) FROM sqlite_master"));
   if (version == kStoreVersion) return {};  // another process may be writing
@@ -349,7 +349,7 @@ Expected<void> StudyStore::merge(const std::string& file) {
   Statement attach(state_->base, "ATTACH ? AS other");
   attach.bind(1, file);
   if (!attach.ready() || attach.step() != SQLITE_DONE) return state_->failed();
-  if (auto good = state_->run("INSERT OR IGNORE INTO points SELECT * FROM other.points"); !good) return good;
+  PPSIM_RETURN_IF_ERROR(state_->run("INSERT OR IGNORE INTO points SELECT * FROM other.points"));
   attach.reset();
   return state_->run("DETACH other");
 }

@@ -16,7 +16,7 @@ struct Item {
 };
 
 /// Both ends of a message.
-struct Transfer {
+struct DeferredTransfer {
   InstructionId send;
   InstructionId recv;
   std::size_t after = 0;   ///< it follows this many items
@@ -60,7 +60,7 @@ class Run {
   }
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
-  [[nodiscard]] std::vector<Transfer>& transfers() { return transfers_; }
+  [[nodiscard]] std::vector<DeferredTransfer>& transfers() { return transfers_; }
 
  private:
   [[nodiscard]] bool at_end(RankId rank) const { return next_[rank.index()] == program_.last(rank); }
@@ -116,7 +116,7 @@ class Run {
   std::vector<InstructionId> next_;
   std::vector<Nanoseconds> free_at_;
   std::vector<Item> items_;
-  std::vector<Transfer> transfers_;
+  std::vector<DeferredTransfer> transfers_;
 };
 
 /// The items of one rank, by their numbers in the order of all, ascending.
@@ -129,7 +129,7 @@ class Places {
 
   /// Where a transfer goes: before the consumer, as many computations sooner as was asked for, and behind
   /// what makes its tensor.
-  void place(Transfer& transfer) const {
+  void place(DeferredTransfer& transfer) const {
     const Action& send = program_.actions(transfer.send).front();
     const Action& recv = program_.actions(transfer.recv).front();
     const std::size_t made = find(program_.rank_of(transfer.send), send);
@@ -193,7 +193,7 @@ class Rows {
     }
   }
 
-  void fill(const std::vector<Transfer>& transfers) {
+  void fill(const std::vector<DeferredTransfer>& transfers) {
     auto transfer = transfers.begin();
     for (std::size_t i = 0; i <= items_.size(); ++i) {
       for (; transfer != transfers.end() && transfer->after == i; ++transfer) {
@@ -218,8 +218,8 @@ class Rows {
   }
 
   /// A rank waits for what it sent before its first item behind that of the receiver.
-  void wait_for_sends(const std::vector<Transfer>& transfers, const Places& places) {
-    for (const Transfer& transfer : transfers) {
+  void wait_for_sends(const std::vector<DeferredTransfer>& transfers, const Places& places) {
+    for (const DeferredTransfer& transfer : transfers) {
       const RankId rank = program_.rank_of(transfer.send);
       const std::size_t item = places.next_of(rank, transfer.needed);
       const auto place = place_of_item_[rank].find(item);
@@ -277,9 +277,10 @@ Expected<Program> defer_transfers(const Program& program, const Deferral& deferr
   Run run(program, costs != nullptr ? *costs : usual);
   PPSIM_RETURN_IF_ERROR(run.go());
   const Places places(program, run.items(), deferral.early);
-  std::vector<Transfer>& transfers = run.transfers();
-  for (Transfer& transfer : transfers) places.place(transfer);
-  std::ranges::stable_sort(transfers, {}, [](const Transfer& t) { return std::pair(t.after, t.needed); });
+  std::vector<DeferredTransfer>& transfers = run.transfers();
+  for (DeferredTransfer& transfer : transfers) places.place(transfer);
+  std::ranges::stable_sort(transfers, {},
+                           [](const DeferredTransfer& t) { return std::pair(t.after, t.needed); });
   Rows rows(program, run.items());
   rows.fill(transfers);
   if (deferral.waits) {

@@ -219,23 +219,23 @@ Expected<void> check_jaxpp_runs(const Target& target, const Ir& ir) {
 Expected<void> check_text_loads(const Target& target, std::string_view text, const std::string& file,
                                 CsvDialect dialect) {
   if (target.runtime == PipelineRuntime::jaxpp) return {};
-  if (auto good = check_lines(target, text, file); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_lines(target, text, file));
   if (!csv_has_communication(text)) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, communication_alphabet(dialect)));
   if (!target.waits) return check_no_waits(target, cells, file);
   for (const auto& row : cells.rows()) {
     PendingWaits pending(target, file);
     for (const TorchCell& cell : row) {
-      if (auto good = pending.add(cell); !good) return good;
+      PPSIM_RETURN_IF_ERROR(pending.add(cell));
     }
-    if (auto good = pending.check_end(); !good) return good;
+    PPSIM_RETURN_IF_ERROR(pending.check_end());
   }
   return {};
 }
 
 Expected<void> check_runs(const Target& target, const Ir& ir) {
   const Pipeline& pipeline = pipeline_of(ir);
-  if (auto good = check_stages(target, pipeline); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_stages(target, pipeline));
   Counts counts(pipeline);
   const auto* program = std::get_if<Program>(&ir);
   if (program != nullptr) {
@@ -249,7 +249,7 @@ Expected<void> check_runs(const Target& target, const Ir& ir) {
   }
   auto holds = std::visit([&](const auto& value) { return check_cells(target, value); }, ir);
   if (!holds) return holds;
-  if (auto good = check_backwards(target, pipeline, counts); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_backwards(target, pipeline, counts));
   return program == nullptr ? Expected<void>() : check_reductions(target, *program, counts);
 }
 

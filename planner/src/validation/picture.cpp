@@ -10,7 +10,7 @@ namespace ppsim::planner {
 namespace {
 
 /// A class of rows drawn alike. Sources differ in shape and colour, mixtures of experts are hollow.
-struct Series {
+struct PointSeries {
   MeasurementKind kind;
   bool is_moe;
   const char* name;
@@ -25,7 +25,7 @@ constexpr const char* kPurple = "#a8508a";
 constexpr const char* kWideBand = "#dde4ec";    ///< within 10 %
 constexpr const char* kNarrowBand = "#b7c5d4";  ///< within 5 %
 
-constexpr auto kSeries = std::to_array<Series>({
+constexpr auto kSeries = std::to_array<PointSeries>({
     {MeasurementKind::stage_times, false, "stage times given", kBlack},
     {MeasurementKind::published, false, "published", kBlue},
     {MeasurementKind::published, true, "published, MoE", kBlue},
@@ -72,7 +72,7 @@ std::string escaped(std::string_view text) {
 
 bool is_drawn(const Comparison& one) { return one.simulated && *one.simulated > 0 && one.measured > 0; }
 
-bool belongs(const MeasuredRow& row, const Series& series) {
+bool belongs(const MeasuredRow& row, const PointSeries& series) {
   const auto* run = std::get_if<RunDescription>(&row.run);
   return row.kind == series.kind && (run != nullptr && run->is_moe()) == series.is_moe;
 }
@@ -146,7 +146,7 @@ class Picture {
     write_bands();
     write_axes();
     write_error_axes();
-    for (const Series& series : kSeries) write_points(series);
+    for (const PointSeries& series : kSeries) write_points(series);
     write_legend();
     out_ << "</svg>\n";
     return out_.str();
@@ -249,13 +249,13 @@ class Picture {
     write_frame(kErrorTop, kErrorBottom, "error, %");
   }
 
-  void write_marker(const Series& series, double x, double y) {
+  void write_marker(const PointSeries& series, double x, double y) {
     out_ << "<path stroke=\"" << series.colour << "\" stroke-width=\"1.4\" fill=\""
          << (series.is_moe ? "#ffffff" : series.colour) << "\" fill-opacity=\"0.6\" d=\""
          << marker(series.kind, x, y) << "\">";
   }
 
-  void write_points(const Series& series) {
+  void write_points(const PointSeries& series) {
     for (const Comparison& one : validation_.steps.comparisons) {
       const MeasuredRow& row = validation_.rows[one.row];
       if (!is_drawn(one) || !belongs(row, series)) continue;
@@ -270,7 +270,7 @@ class Picture {
     }
   }
 
-  [[nodiscard]] ErrorStatistics errors_of(const Series& series) const {
+  [[nodiscard]] ErrorStatistics errors_of(const PointSeries& series) const {
     std::vector<double> errors;
     for (const Comparison& one : validation_.steps.comparisons) {
       if (is_drawn(one) && belongs(validation_.rows[one.row], series)) errors.push_back(one.error_percent());
@@ -287,7 +287,7 @@ class Picture {
 
   void write_legend() {
     double y = kTop + 10;
-    for (const Series& series : kSeries) {
+    for (const PointSeries& series : kSeries) {
       const ErrorStatistics errors = errors_of(series);
       if (errors.n == 0) continue;
       write_marker(series, kLegend, y);

@@ -12,7 +12,7 @@
 namespace ppsim::planner {
 namespace {
 
-constexpr double kMiB = 1048576.0;
+constexpr double kBytesPerMiB = 1048576.0;
 
 std::string source_of(const SheetRow& row, const std::string& usual) {
   const std::string source = row.text("source");
@@ -63,7 +63,7 @@ std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
   const auto allocated = row.positive("allocated_gib");
   if (megabytes.empty()) {
     if (!allocated) return {};
-    return {{.rank = {}, .bytes = *allocated * 1024 * kMiB}};
+    return {{.rank = {}, .bytes = *allocated * 1024 * kBytesPerMiB}};
   }
   if (megabytes.size() % static_cast<std::size_t>(pipeline) != 0) {
     row.refuse("allocated_mb_per_rank", "GPUs do not divide over the pipeline ranks",
@@ -74,7 +74,7 @@ std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
   std::vector<MeasuredMemory> memory;
   for (int rank = 0; rank < pipeline; ++rank) {
     const auto first = megabytes.begin() + rank * each;
-    memory.push_back({.rank = rank, .bytes = *std::max_element(first, first + each) * kMiB});
+    memory.push_back({.rank = rank, .bytes = *std::max_element(first, first + each) * kBytesPerMiB});
   }
   return memory;
 }

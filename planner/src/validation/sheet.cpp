@@ -43,7 +43,7 @@ Expected<void> check_header(const std::vector<std::string>& header, const std::s
   return {};
 }
 
-std::optional<int> whole_number(const std::string& text) {
+std::optional<int> int_of(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -94,7 +94,7 @@ std::string SheetRow::text(std::string_view column) const {
 std::optional<int> SheetRow::whole(std::string_view column, int least) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
-  const auto value = whole_number(cell);
+  const auto value = int_of(cell);
   if (value && *value >= least && *value <= kMax) return value;
   refuse(column, "not such a number",
          "a whole number from " + std::to_string(least) + " to " + std::to_string(kMax));

@@ -14,7 +14,7 @@ double share_within(const std::vector<double>& sorted, double limit) {
 }
 
 /// Of an even number the mean of both in the middle.
-double median(const std::vector<double>& sorted) {
+double middle_of(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
@@ -30,7 +30,7 @@ ErrorStatistics error_statistics(const std::vector<double>& errors_percent) {
   return {.n = static_cast<int>(errors_percent.size()),
           .mean_percent = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n,
           .bias_percent = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / n,
-          .median_percent = median(sizes),
+          .median_percent = middle_of(sizes),
           .p95_percent = percentile(sizes, 0.95),
           .max_percent = sizes.back(),
           .within_5_percent = share_within(sizes, 5),

@@ -131,7 +131,7 @@ Expected<void> check_range(const PricedPaths& paths, const CostBox& box) {
   return make_error(ErrorCode::bad_argument, "the costs add up to more than 64 bits of nanoseconds");
 }
 
-std::string subject_of(const NeverSlowerQuestion& question) {
+std::string pair_title(const NeverSlowerQuestion& question) {
   return "Programs " + program_hash(question.first) + " and " + program_hash(question.second);
 }
 
@@ -159,7 +159,7 @@ Expected<NeverSlowerAnswer> never_slower(const NeverSlowerQuestion& question) {
   }
   const bool vertices = by_vertices(question, pair.box);
   const Comparison found = vertices ? compare_by_vertices(pair, deadline)
-                                    : compare_by_paths(pair, question.limits, subject_of(question));
+                                    : compare_by_paths(pair, question.limits, pair_title(question));
   NeverSlowerAnswer answer = answer_of(found, pair, question.costs);
   answer.method = vertices ? "vertices" : "paths";
   answer.seconds = question.limits.timeout_s - deadline.remaining_s();

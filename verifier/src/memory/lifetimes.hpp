@@ -28,7 +28,6 @@ struct Lifetime {
   std::vector<Clock>
       deaths;  ///< free when all have happened; none: never free; no one within another's clock
 
-  [[nodiscard]] bool is_ambiguous() const { return births.size() > 1 || deaths.size() > 1; }
   [[nodiscard]] bool is_live(ClockView moment) const;
 };
 

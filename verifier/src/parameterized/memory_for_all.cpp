@@ -13,7 +13,7 @@ namespace ppsim::verifier {
 namespace {
 
 /// "89" or "80-plus-3k".
-std::string name_of(const AffineCount& bytes) {
+std::string bytes_name(const AffineCount& bytes) {
   std::string text = std::to_string(bytes.constant);
   if (bytes.per_period != 0) text += "-plus-" + std::to_string(bytes.per_period) + "k";
   return text;
@@ -288,7 +288,7 @@ class BoundSearch {
   /// Of the question whether the rank can need more than `bytes`.
   [[nodiscard]] QueryTitle title_of(RankId rank, const AffineCount& bytes) const {
     const std::string number = std::to_string(rank.value());
-    return {"memory-rank" + number + "-above-" + name_of(bytes), subject_,
+    return {"memory-rank" + number + "-above-" + bytes_name(bytes), subject_,
             "Is there a state, for some number k of periods, in which rank " + number + " needs more than " +
                 text_of(bytes) + " bytes?",
             "QF_LIA"};

@@ -183,10 +183,10 @@ class MemberCheck {
       return refused(actions_text(sample_.program, id), " is no instruction of the periodic program");
     }
     for (std::size_t s = 0; s < family_.series.size(); ++s) {
-      if (auto good = check_series(static_cast<int>(s)); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_series(static_cast<int>(s)));
     }
-    if (auto good = check_waits_known(); !good) return good;
-    if (auto good = check_waits_hold(); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_waits_known());
+    PPSIM_RETURN_IF_ERROR(check_waits_hold());
     return check_events();
   }
 
@@ -270,11 +270,11 @@ class MemberCheck {
     for (const Message& message : sample_.graph.messages) {
       if (!message.complete() || !message.matched)
         return refused("a message without counterpart, or between different tensors");
-      if (auto good = check_together(std::array{message.send, message.receive}); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_together(std::array{message.send, message.receive}));
     }
     for (const CollectiveMatch& meeting : sample_.graph.meetings) {
       if (!meeting.complete || !meeting.matched) return refused("a collective that does not match");
-      if (auto good = check_together(sample_.graph.members_of(meeting)); !good) return good;
+      PPSIM_RETURN_IF_ERROR(check_together(sample_.graph.members_of(meeting)));
     }
     return {};
   }

@@ -17,7 +17,6 @@ std::shared_ptr<const Program> Source::get(int microbatches) {
   if (!program) {
     if (program.error().code == ErrorCode::bad_argument) {
       refused_.insert(microbatches);
-      last_refusal_ = to_string(program.error());
     } else {
       failure_ = program.error();
     }

@@ -27,7 +27,6 @@ class Source {
   [[nodiscard]] bool is_in_reach(std::int64_t microbatches) const;
   [[nodiscard]] bool is_late() const { return deadline_.over(); }
   [[nodiscard]] const std::set<int>& refused() const { return refused_; }
-  [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
   /// The first error that was no refusal.
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
 
@@ -43,7 +42,6 @@ class Source {
   double per_microbatch_ = 0;
   std::map<int, std::shared_ptr<const Program>> kept_;
   std::set<int> refused_;
-  std::string last_refusal_;
   std::optional<Error> failure_;
 };
 

@@ -17,7 +17,7 @@ bool contains(std::span<const InstructionId> ids, InstructionId id) {
   return std::ranges::find(ids, id) != ids.end();
 }
 
-ChannelKey key_of(const Program& program, InstructionId id, std::size_t member) {
+ChannelKey channel_key(const Program& program, InstructionId id, std::size_t member) {
   const Action& action = program.actions(id)[member];
   const RankId own = program.rank_of(id);
   const RankId peer = peer_rank(program.pipeline(), action);
@@ -34,13 +34,13 @@ Candidates::Candidates(const Program& program, const ExecutionGraph& graph)
       depend_(program.size()) {
   for (const Message& message : graph.messages) {
     const auto member = message.send_action - program.instruction(message.send).first_action;
-    const ChannelKey key = key_of(program, message.send, member);
+    const ChannelKey key = channel_key(program, message.send, member);
     if (number_.emplace(key, static_cast<int>(channels_.size())).second) channels_.push_back(key);
   }
 }
 
 int Candidates::channel_of(InstructionId id, std::size_t member) const {
-  return number_.at(key_of(program_, id, member));
+  return number_.at(channel_key(program_, id, member));
 }
 
 int Candidates::channel_of(std::span<const InstructionId> ids, const Action& action) const {

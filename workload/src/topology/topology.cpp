@@ -98,7 +98,7 @@ class TopologyReader {
     if (element.name == "gpu") return add_gpu(element, host_gbytes);
     if (element.name == "net") return add_port(element);
     for (const XmlElement& child : element.children) {
-      if (auto good = visit(child, host_gbytes); !good) return good;
+      PPSIM_RETURN_IF_ERROR(visit(child, host_gbytes));
     }
     return {};
   }

@@ -127,8 +127,7 @@ Expected<void> read_beside_transfers(const JsonFile& file, Tables& tables) {
   if (std::ranges::none_of(entries, [](const json& one) { return one.contains(kBesideTransfers); }))
     return {};
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (auto read = read_beside_transfers(file, entries[i], {"costs", std::to_string(i)}, tables); !read)
-      return read;
+    PPSIM_RETURN_IF_ERROR(read_beside_transfers(file, entries[i], {"costs", std::to_string(i)}, tables));
   }
   return {};
 }

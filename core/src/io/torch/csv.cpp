@@ -110,7 +110,7 @@ tl::unexpected<Error> in_file(Error error, const std::string& file) {
   return tl::unexpected(std::move(error));
 }
 
-std::string name_of(const std::string& file) {
+std::string schedule_name(const std::string& file) {
   const std::string name = file.substr(file.find_last_of('/') + 1);
   return name.substr(0, name.rfind('.'));
 }
@@ -248,7 +248,7 @@ Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramD
 Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& file, CsvDialect dialect) {
   PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, compute_alphabet(dialect)));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
-  ScheduleBuilder builder(name_of(file), pipeline);
+  ScheduleBuilder builder(schedule_name(file), pipeline);
   PPSIM_RETURN_IF_ERROR(add_steps(builder, pipeline, cells));
   auto schedule = builder.build();
   if (!schedule) return in_file(schedule.error(), file);

@@ -10,7 +10,7 @@ Action with_kind(Action action, OpKind kind) {
   return action;
 }
 
-bool computes(const Step& step) {
+bool is_computation(const Step& step) {
   if (step.idle()) return false;
   const OpInfo& kind = info(step.actions().front().kind);
   return kind.resource == Resource::compute && kind.microbatch == MicrobatchUse::required;
@@ -26,7 +26,7 @@ bool saves(const Step& step) {
 std::vector<std::size_t> compute_places(std::span<const Step> row) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    if (computes(row[i])) places.push_back(i);
+    if (is_computation(row[i])) places.push_back(i);
   }
   return places;
 }

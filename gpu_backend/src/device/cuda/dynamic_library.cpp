@@ -13,7 +13,7 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-std::string name_of(const LibrarySource& source) {
+std::string library_name(const LibrarySource& source) {
   if (!source.path.empty()) return source.path;
   const char* const named = std::getenv(source.variable);
   return named != nullptr && *named != '\0' ? named : source.name;
@@ -83,7 +83,7 @@ void* open_in(const std::vector<std::string>& folders, const LibrarySource& sour
 }  // namespace
 
 DynamicLibrary::DynamicLibrary(const LibrarySource& source)
-    : name_(name_of(source)), version_(source.version) {
+    : name_(library_name(source)), version_(source.version) {
   // Threads, handlers and kernels of these libraries do not outlive their unloading.
   const bool in_packages = name_ == source.name && *source.package != '\0';
   void* handle = in_packages ? open_in(folders_of_environment(source.package), source, name_) : nullptr;

@@ -53,7 +53,7 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
   if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
     return bad_request("NCCL has one rank on a device; several need the copy transport");
   }
-  if (auto good = check_capabilities(run.capabilities); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_capabilities(run.capabilities));
   return options.graphs ? check_graph(program, run) : Expected<void>{};
 }
 

@@ -8,7 +8,9 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-Bytes aligned(Bytes size) { return checked_add(size, kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment; }
+Bytes slot_aligned(Bytes size) {
+  return checked_add(size, kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
 
 SlotPlan separate_slots(const Program& program, const TensorTable& table, const std::vector<Bytes>& sizes) {
   SlotPlan plan;
@@ -16,7 +18,7 @@ SlotPlan separate_slots(const Program& program, const TensorTable& table, const 
   for (std::size_t t = 0; t < table.tensors.size(); ++t) {
     Bytes& pool = plan.pool_bytes[table.tensors[t].rank];
     plan.offset.push_back(pool);
-    pool = checked_add(pool, aligned(sizes[t]));
+    pool = checked_add(pool, slot_aligned(sizes[t]));
   }
   return plan;
 }

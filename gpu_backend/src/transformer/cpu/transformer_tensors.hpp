@@ -118,7 +118,6 @@ class Arena {
   }
 
   [[nodiscard]] std::size_t used() const { return used_; }
-  [[nodiscard]] bool counts_only() const { return counts_only_; }
   [[nodiscard]] std::span<std::byte> rest() const { return buffer_.subspan(used_); }
 
  private:

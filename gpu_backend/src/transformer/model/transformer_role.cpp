@@ -108,7 +108,7 @@ Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
     if (blocks < 1 || blocks > 2)
       return unsupported("stage ", stage, " has ", blocks, " parameter blocks, expected one or two");
   }
-  if (Expected<void> tied = check_tied(pipeline, layers); !tied) return tied;
+  PPSIM_RETURN_IF_ERROR(check_tied(pipeline, layers));
   for (int b = 0; b < pipeline.blocks(); ++b) {
     if (BlockId(b) == table_of(pipeline)) continue;
     const std::vector<StageId>& owners = pipeline.spec().blocks[BlockId(b)].stages;
@@ -170,15 +170,15 @@ bool is_tied(const Pipeline& pipeline) { return table_of(pipeline).valid(); }
 Expected<void> check_roles(const Pipeline& pipeline, int layers) {
   const std::vector<MicrobatchId> representatives = visitors(pipeline);
   for (const MicrobatchId mb : representatives) {
-    if (Expected<void> chain = check_path(pipeline, mb); !chain) return chain;
+    PPSIM_RETURN_IF_ERROR(check_path(pipeline, mb));
   }
-  if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
+  PPSIM_RETURN_IF_ERROR(check_one_role(pipeline, layers, representatives));
   return check_blocks(pipeline, layers);
 }
 
 namespace {
 
-std::string_view name_of(Arithmetic arithmetic) {
+std::string_view word_for(Arithmetic arithmetic) {
   switch (arithmetic) {
     case Arithmetic::float32:
       return "float32";
@@ -194,7 +194,7 @@ std::string_view name_of(Arithmetic arithmetic) {
   return "";
 }
 
-std::string_view name_of(AttentionKernels kernels) {
+std::string_view word_for(AttentionKernels kernels) {
   switch (kernels) {
     case AttentionKernels::automatic:
       return "auto";
@@ -206,7 +206,7 @@ std::string_view name_of(AttentionKernels kernels) {
   return "";
 }
 
-std::string_view name_of(Optimizer optimizer) {
+std::string_view word_for(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::momentum:
       return "momentum";
@@ -223,10 +223,11 @@ std::string identity_of(const TransformerConfig& config) {
   text.precision(std::numeric_limits<double>::max_digits10);
   text << "transformer of " << config.layers << " layers, hidden " << config.hidden << ", " << config.heads
        << " heads, ffn " << config.ffn << ", vocabulary " << config.vocab << ", " << config.microbatch_size
-       << " x " << config.sequence << " tokens, arithmetic " << name_of(config.arithmetic) << ", attention "
-       << name_of(config.attention) << ", seed " << config.seed << ", optimizer " << name_of(config.optimizer)
-       << ", learning rate " << config.learning_rate << ", momentum " << config.momentum << ", second beta "
-       << config.second_beta << ", weight decay " << config.weight_decay;
+       << " x " << config.sequence << " tokens, arithmetic " << word_for(config.arithmetic) << ", attention "
+       << word_for(config.attention) << ", seed " << config.seed << ", optimizer "
+       << word_for(config.optimizer) << ", learning rate " << config.learning_rate << ", momentum "
+       << config.momentum << ", second beta " << config.second_beta << ", weight decay "
+       << config.weight_decay;
   return text.str();
 }
 

@@ -53,7 +53,7 @@ class Checker {
     for (std::size_t c = 0; c < collectives.size(); ++c) {
       const CollectiveId id(static_cast<std::int32_t>(c));
       if (!collectives[id].per_microbatch()) continue;
-      if (Expected<void> known = check(collectives[id]); !known) return known;
+      PPSIM_RETURN_IF_ERROR(check(collectives[id]));
     }
     return {};
   }

@@ -46,14 +46,14 @@ std::shared_ptr<void> map(const std::string& name, std::size_t bytes, bool make)
 }
 
 /// Takes a name away when the processes have opened it, or have failed to.
-class Name {
+class SegmentName {
  public:
-  Name(std::string name, bool own) : name_(std::move(name)), own_(own) {}
-  ~Name() {
+  SegmentName(std::string name, bool own) : name_(std::move(name)), own_(own) {}
+  ~SegmentName() {
     if (own_) shm_unlink(name_.c_str());
   }
-  Name(const Name&) = delete;
-  Name& operator=(const Name&) = delete;
+  SegmentName(const SegmentName&) = delete;
+  SegmentName& operator=(const SegmentName&) = delete;
   [[nodiscard]] const std::string& text() const { return name_; }
 
  private:
@@ -62,7 +62,7 @@ class Name {
 };
 
 std::shared_ptr<void> map_with_all(std::size_t bytes, Peers& peers) {
-  const Name own(peers.leads() ? new_name() : std::string(), peers.leads());
+  const SegmentName own(peers.leads() ? new_name() : std::string(), peers.leads());
   std::shared_ptr<void> memory;
   if (peers.leads()) memory = map(own.text(), bytes, true);
   const std::string name = peers.from_leader(own.text());
