@@ -53,6 +53,16 @@ expect_exit 0 validate published.csv --refit --groups -o refit.md
 expect_out "(constants as they are)"
 grep -qF "## Without each source" refit.md || fail "refit.md"
 
+# Effects: without them nothing is said of them; the same rows again, with how many are nearer.
+expect_exit 0 validate node.csv published.csv --effects links,transfers --json
+expect_json 'd["effects"]["links"] and d["effects"]["transfers"] and not d["effects"]["collectives"]'
+expect_json 'len(d["effects"]["rows"]) == len(d["rows"]) and d["effects"]["all"]["n"] == d["all"]["n"]'
+expect_json 'all(a["simulated_s"] is None or a["simulated_s"] <= b["simulated_s"] for a, b in zip(d["rows"], d["effects"]["rows"]))'
+expect_exit 0 validate published.csv --effects collectives --refit --groups
+expect_out "without -> with the effects"
+expect_out "rows are at least 0.1 points nearer to what was measured, and"
+expect_error 2 "unknown effect in --effects" "links, transfers, collectives" validate node.csv --effects links,jitter
+
 # A page and a picture beside the result; no row is in the page with --groups.
 expect_exit 0 validate node.csv published.csv -o page.md -o picture.svg --json
 expect_json 'len(d["rows"]) == 5'

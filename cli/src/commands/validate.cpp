@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <sstream>
 
 #include "command.hpp"
 #include "command_line/validators.hpp"
@@ -18,7 +19,30 @@ struct ValidateOptions {
   std::vector<std::string> written;  ///< page and picture
   bool groups_only = false;
   bool refit = false;
+  std::string effects;
 };
+
+/// Steps that come at least 0.1 % of the measured one nearer to it, or further from it.
+struct Nearer {
+  int nearer = 0;
+  int further = 0;
+};
+
+constexpr double kNoteworthyPercent = 0.1;
+
+/// Requires: comparisons of the same rows.
+Nearer nearer(const Agreement& without, const Agreement& with) {
+  Nearer found;
+  for (std::size_t i = 0; i < with.comparisons.size(); ++i) {
+    const Comparison& before = without.comparisons[i];
+    const Comparison& after = with.comparisons[i];
+    if (!before.simulated || !after.simulated) continue;
+    const double gain = std::abs(before.error_percent()) - std::abs(after.error_percent());
+    found.nearer += gain >= kNoteworthyPercent ? 1 : 0;
+    found.further += gain <= -kNoteworthyPercent ? 1 : 0;
+  }
+  return found;
+}
 
 std::string decimals(double value, const char* format = "%.2f") {
   char text[64];
@@ -92,6 +116,19 @@ Json refit_json(const Refit& refit) {
   return object;
 }
 
+/// The rows with the effects, each with what it is without, and how many are nearer and further off so.
+Json effects_json(const Validation& without, const Validation& with) {
+  Json object = {{"links", with.effects.links},
+                 {"transfers", with.effects.transfers},
+                 {"collectives", with.effects.collectives}};
+  const Nearer found = nearer(without.steps, with.steps);
+  object["nearer"] = found.nearer;
+  object["further"] = found.further;
+  object.update(agreement_json(with.steps, with.rows, "s"));
+  if (with.refit) object["refit"] = refit_json(*with.refit);
+  return object;
+}
+
 Json validation_json(const Validation& validation) {
   Json object = agreement_json(validation.steps, validation.rows, "s");
   object["memory"] = agreement_json(validation.memory, validation.rows, "bytes");
@@ -151,6 +188,33 @@ void print_groups(const Agreement& agreement, const char* quantity) {
     table.push_back(statistics_cells(group.name, group.errors));
   table.push_back(statistics_cells("all", agreement.all));
   std::cout << table_text(table);
+}
+
+const ErrorStatistics* of_group(const Agreement& agreement, const std::string& name) {
+  const auto found = std::ranges::find(agreement.groups, name, &ErrorGroup::name);
+  return found == agreement.groups.end() ? nullptr : &found->errors;
+}
+
+/// By group, the errors without and with the effects.
+void print_effects(const Agreement& without, const Agreement& with) {
+  std::cout << "\nErrors of the step in %, absolute but for the bias, without -> with the effects\n";
+  std::vector<std::vector<std::string>> table = {{"rows", "n", "mean", "bias", "median", "max"}};
+  const auto add = [&](const std::string& name, const ErrorStatistics& before, const ErrorStatistics& after) {
+    const auto both = [&](double ErrorStatistics::*figure, const char* format = "%.2f") {
+      return decimals(before.*figure, format) + " -> " + decimals(after.*figure, format);
+    };
+    table.push_back({name, std::to_string(after.n), both(&ErrorStatistics::mean_percent),
+                     both(&ErrorStatistics::bias_percent, "%+.2f"), both(&ErrorStatistics::median_percent),
+                     both(&ErrorStatistics::max_percent)});
+  };
+  for (const ErrorGroup& group : with.groups) {
+    if (const auto* before = of_group(without, group.name)) add(group.name, *before, group.errors);
+  }
+  add("all", without.all, with.all);
+  const Nearer found = nearer(without, with);
+  std::cout << table_text(table) << "With the effects " << found.nearer << " rows are at least "
+            << decimals(kNoteworthyPercent, "%.1f") << " points nearer to what was measured, and "
+            << found.further << " further from it.\n";
 }
 
 void print_constants(const std::vector<Constant>& constants, bool fitted) {
@@ -229,7 +293,28 @@ Expected<void> write_result(const Validation& validation, const std::string& fil
       file, is_page ? validation_page(validation, !options.groups_only) : validation_picture(validation));
 }
 
+/// The words of --effects. Errors: one that is none of them.
+Expected<RunEffects> effects_of(const std::string& text) {
+  RunEffects effects;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "links") {
+      effects.links = true;
+    } else if (word == "transfers") {
+      effects.transfers = true;
+    } else if (word == "collectives") {
+      effects.collectives = true;
+    } else {
+      return make_error(ErrorCode::bad_argument, "unknown effect in --effects",
+                        {.found = word, .expected = "links, transfers, collectives, with commas between"});
+    }
+  }
+  return effects;
+}
+
 int run(const ValidateOptions& options, const Output& output) {
+  const auto effects = effects_of(options.effects);
+  if (!effects) return report(effects.error(), output);
   std::vector<MeasuredRow> rows;
   for (const std::string& file : options.files) {
     const auto text = read_text_file(file);
@@ -238,16 +323,22 @@ int run(const ValidateOptions& options, const Output& output) {
     if (!read) return report(read.error(), output);
     rows.insert(rows.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
   }
+  std::optional<Validation> with;
+  if (effects->any()) with = validate(rows, *effects);
   Validation validation = validate(std::move(rows));
   if (options.refit) add_refit(validation);
+  if (options.refit && with) add_refit(*with);
   for (const std::string& file : options.written) {
     if (const auto written = write_result(validation, file, options); !written)
       return report(written.error(), output);
   }
   if (output.json) {
-    output.print(validation_json(validation));
+    Json object = validation_json(validation);
+    if (with) object["effects"] = effects_json(validation, *with);
+    output.print(object);
   } else {
     print_text(validation, options.groups_only);
+    if (with) print_effects(validation.steps, with->steps);
     print_advice(validation);
   }
   return kDone;
@@ -274,6 +365,10 @@ void add_validate(Command& program) {
   command.add_flag(
       "--refit", options->refit,
       "fit the constants again, without each source, and give the errors of its dense runs then");
+  command.add_option("--effects", options->effects,
+                     "simulate the runs once more and compare, with any of links,transfers,collectives: what "
+                     "GPUs send shares NVLink and NICs; transfers, and collectives beside products, hold "
+                     "multiprocessors");
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

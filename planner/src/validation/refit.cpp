@@ -34,21 +34,28 @@ struct FittedRow {
   double measured = 0;
   Workload workload;
   PricedProgram program;
+  RunEffects effects;
+  double longer = 1;  ///< with links and transfers, under the constants as they are
 
   /// |log(simulated / measured)|, of which what is above kMaxError is not the model's.
   double error(const FittedConstants& constants) {
-    workload.fitted = constants;
+    workload.fitted = constants_with(effects, constants, workload.cluster.gpu);
     const auto step = program.step(workload);
     if (!step) return 0;
-    return std::min(kMaxError, std::abs(std::log(static_cast<double>(*step) * 1e-9 / measured)));
+    return std::min(kMaxError, std::abs(std::log(longer * static_cast<double>(*step) * 1e-9 / measured)));
   }
 };
 
-bool is_fitted_to(const ClusterDescription& cluster) {
-  return cluster.gpu.name.starts_with("a100") || cluster.gpu.name.starts_with("h100");
+/// How many times as long links and transfers make the step.
+double longer_with(const RunEffects& effects, const RunDescription& run) {
+  const RunEffects priced{.collectives = effects.collectives};
+  if (effects == priced) return 1;
+  const auto without = simulate_run(run, {}, priced);
+  const auto with = simulate_run(run, {}, effects);
+  return without && with ? with->step_s / without->step_s : 1;
 }
 
-std::optional<FittedRow> fitted_row(const MeasuredRow& row) {
+std::optional<FittedRow> fitted_row(const MeasuredRow& row, const RunEffects& effects) {
   const auto* run = std::get_if<RunDescription>(&row.run);
   if (run == nullptr || run->is_moe() || !row.seconds) return std::nullopt;
   auto work = workload_of(*run);
@@ -57,7 +64,13 @@ std::optional<FittedRow> fitted_row(const MeasuredRow& row) {
   if (!lowered) return std::nullopt;
   auto program = PricedProgram::make(std::move(lowered->program));
   if (!program) return std::nullopt;
-  return FittedRow{row.source, row.kind, *row.seconds, *std::move(work), *std::move(program)};
+  return FittedRow{row.source,
+                   row.kind,
+                   *row.seconds,
+                   *std::move(work),
+                   *std::move(program),
+                   effects,
+                   longer_with(effects, *run)};
 }
 
 /// Fits to all rows but those of one source. What a point of the grid comes to is kept for the next fit.
@@ -156,9 +169,10 @@ std::vector<std::pair<std::string, std::vector<std::size_t>>> dense_by_source(co
 }
 
 /// Nothing where 64 bits do not hold the times that such constants make.
-std::optional<double> error_percent(const MeasuredRow& row, const FittedConstants& constants) {
+std::optional<double> error_percent(const MeasuredRow& row, const FittedConstants& constants,
+                                    const RunEffects& effects) {
   try {
-    const auto run = simulate_run(std::get<RunDescription>(row.run), constants);
+    const auto run = simulate_run(std::get<RunDescription>(row.run), constants, effects);
     if (!run) return std::nullopt;
     return (run->step_s / *row.seconds - 1) * 100;
   } catch (const Overflow&) {
@@ -170,12 +184,16 @@ Fitter fitter_of(const Validation& validation) {
   std::vector<FittedRow> rows;
   for (const Comparison& one : validation.steps.comparisons) {
     if (!one.simulated) continue;
-    if (auto row = fitted_row(validation.rows[one.row])) rows.push_back(*std::move(row));
+    if (auto row = fitted_row(validation.rows[one.row], validation.effects)) rows.push_back(*std::move(row));
   }
   return Fitter(std::move(rows));
 }
 
 }  // namespace
+
+bool is_fitted_to(const ClusterDescription& cluster) {
+  return cluster.gpu.name.starts_with("a100") || cluster.gpu.name.starts_with("h100");
+}
 
 void add_refit(Validation& validation) {
   Fitter fitter = fitter_of(validation);
@@ -186,7 +204,8 @@ void add_refit(Validation& validation) {
     SourceLeftOut out{source, fitter.rows_without(source), fitter.fit_without(source), {}};
     std::vector<double> errors;
     for (const std::size_t row : rows) {
-      if (const auto error = error_percent(validation.rows[row], out.constants)) errors.push_back(*error);
+      if (const auto error = error_percent(validation.rows[row], out.constants, validation.effects))
+        errors.push_back(*error);
     }
     out.errors = error_statistics(errors);
     all.insert(all.end(), errors.begin(), errors.end());

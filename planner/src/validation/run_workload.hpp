@@ -9,6 +9,14 @@ namespace ppsim::planner {
 /// Errors: an unknown cluster or stack, GPUs that do not fill their nodes, a layout that is none.
 [[nodiscard]] Expected<Workload> workload_of(const RunDescription& run);
 
+/// Whether runs of dense models on it are those that constants are fitted to.
+[[nodiscard]] bool is_fitted_to(const ClusterDescription& cluster);
+
+/// What is fitted but for what the effects replace: products that run beside a collective have the other
+/// multiprocessors, so it costs them as long as those would take for the share of its own.
+[[nodiscard]] FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
+                                             const GpuDescription& gpu);
+
 /// The schedule of a run, lowered, with the costs that its order follows.
 struct RunProgram {
   Program program;

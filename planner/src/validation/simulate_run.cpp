@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
+#include "ppsim/planner/effects/job_step.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
 #include "ppsim/workload/cluster.hpp"
@@ -8,6 +11,11 @@
 
 namespace ppsim::planner {
 namespace {
+
+/// Channels of NCCL, each a block of threads and so a multiprocessor: its default for a peer over the network
+/// (NCCL_NCHANNELS_PER_NET_PEER), and the most that a collective has (MAXCHANNELS of src/include/device.h).
+constexpr int kTransferChannels = 2;
+constexpr int kCollectiveChannels = 32;
 
 /// As many nodes as hold the GPUs; of a run within a node so much of it.
 Expected<ClusterDescription> cluster_of(const RunDescription& run) {
@@ -51,7 +59,47 @@ Expected<SoftwareStack> stack_of(const RunDescription& run) {
   return stack;
 }
 
+/// A step on NCCL, whose kernels have started in order.
+Expected<Nanoseconds> step_on_nccl(const RunDescription& run, const Workload& work) {
+  PPSIM_ASSIGN_OR_RETURN(auto lowered, program_of(run, work));
+  const bool launches = run.tensor > 1 || run.context > 1 || run.expert > 1;
+  PPSIM_ASSIGN_OR_RETURN(const auto nccl, transport("nccl", launches));
+  PPSIM_ASSIGN_OR_RETURN(const auto step,
+                         evaluate(run.schedule, std::move(lowered.program), std::move(lowered.costs), nccl));
+  return step.step();
+}
+
+/// What the step takes longer because products run beside transfers that hold multiprocessors.
+Expected<Nanoseconds> added_by_held(const RunDescription& run, Workload work) {
+  if (!work.stack.overlap_pipeline || run.pipeline == 1) return 0;
+  work.stack.transfer_channels = 0;
+  PPSIM_ASSIGN_OR_RETURN(const Nanoseconds free, step_on_nccl(run, work));
+  work.stack.transfer_channels = kTransferChannels;
+  PPSIM_ASSIGN_OR_RETURN(const Nanoseconds held, step_on_nccl(run, work));
+  return held - free;
+}
+
+/// What the effects add to a step.
+Expected<Nanoseconds> added_by(const RunEffects& effects, const RunDescription& run, const Workload& work,
+                               const Evaluation& alone) {
+  Nanoseconds added = 0;
+  if (effects.links) {
+    PPSIM_ASSIGN_OR_RETURN(const auto job, job_step(alone, work, {}));
+    added = job.step - alone.step();
+  }
+  if (!effects.transfers) return added;
+  PPSIM_ASSIGN_OR_RETURN(const Nanoseconds held, added_by_held(run, work));
+  return checked_add(added, held);
+}
+
 }  // namespace
+
+FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
+                               const GpuDescription& gpu) {
+  const double left = gpu.multiprocessors - kCollectiveChannels;
+  if (effects.collectives && left > 0) constants.exposed_share = kCollectiveChannels / left;
+  return constants;
+}
 
 Expected<Workload> workload_of(const RunDescription& run) {
   PPSIM_ASSIGN_OR_RETURN(auto cluster, cluster_of(run));
@@ -99,13 +147,15 @@ PipelineLayout usual_layout(std::int64_t layers, int stages) {
   return layout;
 }
 
-Expected<SimulatedRun> simulate_run(const RunDescription& run, const FittedConstants& constants) {
+Expected<SimulatedRun> simulate_run(const RunDescription& run, const FittedConstants& constants,
+                                    const RunEffects& effects) {
   PPSIM_ASSIGN_OR_RETURN(auto work, workload_of(run));
-  work.fitted = constants;
+  work.fitted = constants_with(effects, constants, work.cluster.gpu);
   PPSIM_ASSIGN_OR_RETURN(auto lowered, program_of(run, work));
   PPSIM_ASSIGN_OR_RETURN(const auto step,
                          evaluate(run.schedule, std::move(lowered.program), std::move(lowered.costs)));
-  SimulatedRun result{.step_s = static_cast<double>(step.step()) * 1e-9, .allocated = {}};
+  PPSIM_ASSIGN_OR_RETURN(const Nanoseconds added, added_by(effects, run, work, step));
+  SimulatedRun result{.step_s = static_cast<double>(checked_add(step.step(), added)) * 1e-9, .allocated = {}};
   for (const auto& rank : step.metrics.ranks) result.allocated.push_back(rank.peak_bytes);
   return result;
 }

@@ -4,8 +4,10 @@
 #include <map>
 
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "readers.hpp"
+#include "run_workload.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -17,6 +19,21 @@ bool is_dense(const MeasuredRow& row) {
 }
 
 bool is_dense_of(const MeasuredRow& row, MeasurementKind kind) { return row.kind == kind && is_dense(row); }
+
+/// Whether the software runs any communication beside computation.
+bool overlaps(const MeasuredRow& row) {
+  if (described_run(row) == nullptr) return false;
+  const auto stack = stack_from_argument(described_run(row)->stack);
+  return stack &&
+         (stack->overlap_tensor || stack->overlap_data || stack->overlap_pipeline || stack->overlap_experts);
+}
+
+/// A run of a model whose kind or GPU no constant is fitted to.
+bool is_held_out(const MeasuredRow& row) {
+  if (described_run(row) == nullptr) return false;
+  const auto cluster = cluster_from_name(described_run(row)->cluster, 1);
+  return !is_dense(row) || (cluster && !is_fitted_to(*cluster));
+}
 
 bool is_vtrain(const MeasuredRow& row) {
   return row.kind == MeasurementKind::vtrain && described_run(row) != nullptr;
@@ -42,6 +59,8 @@ constexpr NamedGroup kGroups[] = {
     {"dense", is_dense},
     {"mixture of experts",
      [](const MeasuredRow& row) { return described_run(row) != nullptr && !is_dense(row); }},
+    {"overlapped stacks", overlaps},
+    {"overlapped and held out", [](const MeasuredRow& row) { return overlaps(row) && is_held_out(row); }},
 };
 
 /// Kind of model, GPU and precision: what a prediction can be near to.
@@ -88,11 +107,11 @@ void summarize_agreement(const Validation& validation, Agreement& agreement) {
 }
 
 /// The simulation of a row, or the reason why there is none.
-tl::expected<SimulatedRun, std::string> simulated(const MeasuredRow& row) {
+tl::expected<SimulatedRun, std::string> simulated(const MeasuredRow& row, const RunEffects& effects) {
   if (const auto* not_run = std::get_if<NotRun>(&row.run)) return tl::unexpected(not_run->reason);
   const auto* stages = std::get_if<StageRun>(&row.run);
   try {
-    auto run = stages != nullptr ? simulate_run(*stages) : simulate_run(*described_run(row));
+    auto run = stages != nullptr ? simulate_run(*stages) : simulate_run(*described_run(row), {}, effects);
     if (run) return *std::move(run);
     return tl::unexpected(to_string(run.error()));
   } catch (const Overflow& sum) {
@@ -109,7 +128,7 @@ std::optional<double> allocated(const SimulatedRun& run, const std::optional<int
 
 void compare_row(Validation& validation, std::size_t index) {
   const MeasuredRow& row = validation.rows[index];
-  const auto run = simulated(row);
+  const auto run = simulated(row, validation.effects);
   const std::string reason = run ? "" : run.error();
   if (row.seconds || row.memory.empty()) {
     Comparison step{.row = index, .measured = row.seconds.value_or(0), .reason = reason};
@@ -126,8 +145,9 @@ void compare_row(Validation& validation, std::size_t index) {
 
 }  // namespace
 
-Validation validate(std::vector<MeasuredRow> rows) {
+Validation validate(std::vector<MeasuredRow> rows, const RunEffects& effects) {
   Validation validation;
+  validation.effects = effects;
   validation.rows = std::move(rows);
   for (std::size_t i = 0; i < validation.rows.size(); ++i) compare_row(validation, i);
   summarize_agreement(validation, validation.steps);

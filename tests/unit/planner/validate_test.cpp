@@ -91,6 +91,59 @@ TEST(Validate, RunsHaveATimeAndMemoryOfEachPipelineRank) {
   EXPECT_EQ(simulate_run(part)->allocated.size(), 2U);
 }
 
+MeasuredRow row_of(const std::string& source, std::variant<RunDescription, StageRun, NotRun> run) {
+  return {.kind = MeasurementKind::published, .source = source, .run = std::move(run), .seconds = 1};
+}
+
+const ErrorGroup* group_named(const Agreement& agreement, const std::string& name) {
+  const auto found = std::ranges::find(agreement.groups, name, &ErrorGroup::name);
+  return found == agreement.groups.end() ? nullptr : &*found;
+}
+
+double step_with(const RunDescription& run, const RunEffects& effects) {
+  return simulate_run(run, {}, effects).value().step_s;
+}
+
+TEST(Validate, CollectivesCostTheMultiprocessorsThatTheyHold) {
+  RunDescription run = small_run();
+  run.tensor = 2;
+  FittedConstants constants;
+  constants.exposed_share = 32.0 / (132 - 32);  // an H100 has 132, and NCCL takes 32 of them
+  EXPECT_DOUBLE_EQ(step_with(run, {.collectives = true}), simulate_run(run, constants)->step_s);
+  EXPECT_LT(step_with(run, {.collectives = true}), simulate_run(run)->step_s);
+  run.stack = "megatron-2021";  // nothing runs beside products
+  EXPECT_DOUBLE_EQ(step_with(run, {.collectives = true}), simulate_run(run)->step_s);
+}
+
+TEST(Validate, TransfersHoldMultiprocessorsWhereTheStackOverlapsThem) {
+  RunDescription run = small_run();
+  run.model = model_from_name("llama3-70b:layers=8").value();  // tiles of its products fill the GPU
+  run.sequence = 8192;
+  run.tensor = 2;
+  EXPECT_GT(step_with(run, {.transfers = true}), simulate_run(run)->step_s);
+  run.stack = "megatron-core-no-overlap";
+  EXPECT_DOUBLE_EQ(step_with(run, {.transfers = true}), simulate_run(run)->step_s);
+}
+
+TEST(Validate, RunsOnLinksThatNobodySharesTakeAsLong) {
+  RunDescription run = small_run();
+  EXPECT_GT(step_with(run, {.links = true}), simulate_run(run)->step_s);  // reductions meet messages
+  run.gpus = 2;
+  run.global_batch_size = 4;
+  EXPECT_DOUBLE_EQ(step_with(run, {.links = true}), simulate_run(run)->step_s);
+}
+
+TEST(Validate, OverlappedStacksAreAGroup) {
+  RunDescription apart = small_run();
+  apart.stack = "megatron-core-no-overlap";
+  RunDescription held_out = small_run();
+  held_out.cluster = "dgx-b200";
+  const Validation validation =
+      validate({row_of("a", small_run()), row_of("a", apart), row_of("a", held_out)}, {.collectives = true});
+  EXPECT_EQ(group_named(validation.steps, "overlapped stacks")->errors.n, 2);
+  EXPECT_EQ(group_named(validation.steps, "overlapped and held out")->errors.n, 1);
+}
+
 TEST(Validate, RunsThatCannotBeSayWhy) {
   RunDescription run = small_run();
   run.gpus = 12;
@@ -102,15 +155,6 @@ TEST(Validate, RunsThatCannotBeSayWhy) {
   run = small_run();
   run.layout = "Et|tL";
   EXPECT_FALSE(simulate_run(run));
-}
-
-MeasuredRow row_of(const std::string& source, std::variant<RunDescription, StageRun, NotRun> run) {
-  return {.kind = MeasurementKind::published, .source = source, .run = std::move(run), .seconds = 1};
-}
-
-const ErrorGroup* group_named(const Agreement& agreement, const std::string& name) {
-  const auto found = std::ranges::find(agreement.groups, name, &ErrorGroup::name);
-  return found == agreement.groups.end() ? nullptr : &*found;
 }
 
 TEST(Validate, RowsAreComparedByGroupAndNoneIsDropped) {

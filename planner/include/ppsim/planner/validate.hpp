@@ -105,10 +105,22 @@ struct SimulatedRun {
   friend bool operator==(const SimulatedRun&, const SimulatedRun&) = default;
 };
 
-/// Simulates the run with the costs of --model.
+/// What a simulated run has beyond the times that its parts take alone. No number of it is fitted: links are
+/// those of the cluster, and kernels of NCCL hold a multiprocessor for each of its channels.
+struct RunEffects {
+  bool links = false;        ///< all that GPUs send shares their NVLink and NICs
+  bool transfers = false;    ///< products run without the multiprocessors of pending transfers
+  bool collectives = false;  ///< and without those of collectives beside them; replaces `exposed_share`
+
+  [[nodiscard]] bool any() const { return links || transfers || collectives; }
+  friend bool operator==(const RunEffects&, const RunEffects&) = default;
+};
+
+/// Simulates the run with the costs of --model. Of links and transfers the step has what each adds alone.
 /// Errors: those of the costs, of the schedule, and bad_argument for what the costs do not know.
 [[nodiscard]] Expected<SimulatedRun> simulate_run(const RunDescription& run,
-                                                  const FittedConstants& constants = {});
+                                                  const FittedConstants& constants = {},
+                                                  const RunEffects& effects = {});
 
 /// Simulates 1F1B with the times given. A transfer holds up the computation of both ranks, and the optimizer
 /// of the largest stage ends the step.
@@ -177,11 +189,12 @@ struct Validation {
   Agreement steps;
   Agreement memory;
   std::vector<Constant> constants;  ///< that the simulations rest on
+  RunEffects effects;               ///< that the steps of models were simulated with
   std::optional<Refit> refit;       ///< of add_refit
 };
 
 /// Simulates every row that can be.
-[[nodiscard]] Validation validate(std::vector<MeasuredRow> rows);
+[[nodiscard]] Validation validate(std::vector<MeasuredRow> rows, const RunEffects& effects = {});
 
 /// Fits the constants again, to all rows and to those of all sources but one, for each source of dense runs.
 /// Adds the group "dense leave-one-source-out" to the steps.
@@ -208,6 +221,7 @@ using planner::precision_name;
 using planner::read_measurements;
 using planner::Refit;
 using planner::RunDescription;
+using planner::RunEffects;
 using planner::simulate_run;
 using planner::SimulatedRun;
 using planner::SourceLeftOut;
