@@ -20,6 +20,67 @@ done
 expect_exit 0 chakra traces
 expect_out "4 ranks, "
 
+# As the feeder of ASTRA-sim reads a file (mlcommons/chakra, src/feeder): by data dependencies alone, and attributes of
+# these types. A rank computes in its order even so.
+cat >feeder.py <<'END'
+import sys
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+def fields(data):
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        else:
+            assert key & 7 == 2, key
+            size, at = varint(data, at)
+            value, at = data[at : at + size], at + size
+        yield key >> 3, value
+
+def numbers(packed):
+    at, found = 0, []
+    while at < len(packed):
+        value, at = varint(packed, at)
+        found.append(value)
+    return found
+
+TYPES = {"is_cpu_op": 27, "comm_type": 9, "comm_size": 9, "comm_src": 7, "comm_dst": 7, "comm_tag": 7, "pg_name": 29}
+data = open(sys.argv[1], "rb").read()
+at, messages = 0, []
+while at < len(data):
+    size, at = varint(data, at)
+    messages.append(data[at : at + size])
+    at += size
+before, computing = {}, []
+for message in messages[1:]:  # the first one is the metadata
+    node = {"id": 0, "deps": []}
+    for field, value in fields(message):
+        if field == 1: node["id"] = value
+        if field == 3: node["type"] = value
+        if field == 5: node["deps"] += numbers(value) if isinstance(value, bytes) else [value]
+        if field == 10:
+            attribute = dict(fields(value))
+            assert TYPES[attribute[1].decode()] in attribute, attribute
+    everything = set(node["deps"])
+    for other in node["deps"]: everything |= before[other]
+    before[node["id"]] = everything
+    if node["type"] == 4: computing.append(node["id"])
+assert len(computing) == 16, computing
+for earlier, later in zip(computing, computing[1:]): assert earlier in before[later], (earlier, later)
+END
+rm -rf traces
+expect_exit 0 export chakra 1f1b --ranks 4 --microbatches 8 --costs costs.json -o traces
+for rank in 0 1 2 3; do python3 feeder.py traces/trace.$rank.et || fail "what ASTRA-sim's feeder makes of rank $rank"; done
+
 # Without durations of messages the network says what they take.
 sed 's/"ns": 250000/"ns": 0/; s/"ns": 125000/"ns": 0/' costs.json >free.json
 expect_exit 0 export chakra gpipe --ranks 2 --microbatches 2 --costs free.json -o free

@@ -1,5 +1,6 @@
 #include <google/protobuf/io/coded_stream.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -190,6 +191,9 @@ class RankReader {
         result.needs.push_back(found->second);
       }
     }
+    // What is both a data and a control dependency is one.
+    std::ranges::sort(result.needs);
+    result.needs.erase(std::ranges::unique(result.needs).begin(), result.needs.end());
     return {};
   }
 

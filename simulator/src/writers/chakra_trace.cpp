@@ -101,18 +101,20 @@ class ChakraWriter {
     return first_node_[static_cast<std::size_t>(id.value() - program_.first(rank_).value())];
   }
 
+  /// The feeder of ASTRA-sim looks at data dependencies alone (mlcommons/chakra, src/feeder/et_feeder.cpp),
+  /// so every wait is one; those that are for the order are control dependencies, too.
+  static void add_wait(std::uint64_t other, bool is_data, chakra::Node& node) {
+    node.add_data_deps(other);
+    if (!is_data) node.add_ctrl_deps(other);
+  }
+
   /// Every node of an instruction before it counts: it is complete when all are.
   void add_dependencies(InstructionId id, chakra::Node& node) const {
     const auto before = graph_.predecessors_of(id);
     const auto reasons = graph_.reasons_of(id);
     for (std::size_t i = 0; i < before.size(); ++i) {
       for (std::size_t n = 0; n < nodes_of(before[i]); ++n) {
-        const std::uint64_t other = first_node(before[i]) + n;
-        if (reasons[i] == WaitReason::data) {
-          node.add_data_deps(other);
-        } else {
-          node.add_ctrl_deps(other);
-        }
+        add_wait(first_node(before[i]) + n, reasons[i] == WaitReason::data, node);
       }
     }
   }
@@ -129,7 +131,7 @@ class ChakraWriter {
     const Message& before = graph_.messages[static_cast<std::size_t>(message.previous)];
     if (before.send != id && before.receive != id) return;  // which the queue has in order
     const std::uint32_t action = before.send == id ? before.send_action : before.receive_action;
-    node.add_ctrl_deps(first_node(id) + action - program_.instruction(id).first_action);
+    add_wait(first_node(id) + action - program_.instruction(id).first_action, false, node);
   }
 
   void describe_transfer(InstructionId id, std::size_t member, chakra::Node& node) const {

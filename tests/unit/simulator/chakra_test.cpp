@@ -145,8 +145,8 @@ std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
   return std::nullopt;
 }
 
-/// That the dependencies of all nodes are the predecessors in the graph, by reason, and the messages before
-/// them.
+/// That the dependencies of all nodes are the predecessors in the graph and the messages before them: all of
+/// them are data dependencies, and those that are no data control dependencies, too.
 void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& nodes, RankId rank) {
   const ExecutionGraph& graph = analyzed.timed_graph();
   const auto owners = instructions_of(analyzed.program(), rank);
@@ -159,10 +159,14 @@ void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& node
     for (std::size_t i = 0; i < before.size(); ++i) {
       for (std::size_t other = 0; other < owners.size(); ++other) {
         if (owners[other] != before[i]) continue;
-        (graph.reasons_of(owners[n])[i] == WaitReason::data ? data : control).insert(other);
+        data.insert(other);
+        if (graph.reasons_of(owners[n])[i] != WaitReason::data) control.insert(other);
       }
     }
-    if (const auto earlier = message_before(nodes, owners, n)) control.insert(*earlier);
+    if (const auto earlier = message_before(nodes, owners, n)) {
+      data.insert(*earlier);
+      control.insert(*earlier);
+    }
     EXPECT_EQ(nodes[n].data, data) << nodes[n].name;
     EXPECT_EQ(nodes[n].control, control) << nodes[n].name;
   }
