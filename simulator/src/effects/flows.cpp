@@ -11,6 +11,10 @@ namespace {
 
 __extension__ using WideRest = __int128;
 
+/// A common clock is worth its start for so many flows, and where so few links have to be looked at.
+constexpr std::int64_t kMinTied = 8;
+constexpr std::size_t kMaxTiedLinks = 64;
+
 /// The end of a remaining wait, as far as times have room for it.
 Nanoseconds checked_end(WideRest rest, Nanoseconds now) {
   if (rest + now > std::numeric_limits<Nanoseconds>::max()) throw Overflow("a step with shared links");
@@ -58,11 +62,13 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
     mark(take.link);
   }
   begun_.push_back(flow);
+  ++moving_;
   return flow;
 }
 
 void Flows::finish(std::uint32_t flow, Nanoseconds now) {
   flows_[flow].moving = false;
+  --moving_;
   free_.push_back(flow);
   for (const LinkTake& take : routes_[flows_[flow].route]) {
     mark(take.link);  // while it is full
@@ -159,9 +165,13 @@ void Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
 /// A link holds flows back where some are below full speed and nothing of it is left by all. Shares are
 /// rounded down, so a part for each stream may be.
 void Flows::count_held(std::uint32_t number, Nanoseconds now) {
-  LinkLoad& load = loads_[number];
+  const LinkLoad& load = loads_[number];
   const bool slowed = load.open < load.streams;
-  const bool holds = slowed && load.left - load.open * kFullSpeed < load.streams;
+  set_held(number, slowed && load.left - load.open * kFullSpeed < load.streams, now);
+}
+
+void Flows::set_held(std::uint32_t number, bool holds, Nanoseconds now) {
+  LinkLoad& load = loads_[number];
   if (load.holds == holds) return;
   LinkState& link = links_[number];
   if (load.holds) link.use.contended += now - link.held_since;
@@ -169,8 +179,89 @@ void Flows::count_held(std::uint32_t number, Nanoseconds now) {
   load.holds = holds;
 }
 
+/// Whether every flow is on the link, and none has a narrower one.
+bool Flows::ties_all(std::uint32_t link) const {
+  if (links_[link].count != moving_ || !is_full(link)) return false;
+  const Rate smallest = share(link);
+  for (std::uint32_t other = 0; other < loads_.size(); ++other) {
+    if (is_full(other) && share(other) < smallest) return false;
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> Flows::tying_link() const {
+  if (tie_) return ties_all(*tie_) ? tie_ : std::nullopt;
+  if (moving_ < kMinTied || loads_.size() > kMaxTiedLinks) return std::nullopt;
+  const auto found = std::ranges::find_if(reached_, [&](std::uint32_t link) { return ties_all(link); });
+  return found == reached_.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Flows that were there before come onto the clock.
+void Flows::tie(std::uint32_t link, Nanoseconds now) {
+  tie_ = link;
+  clock_.start(now);
+  forget_ended(links_[link]);
+  for (const OnLink& on : links_[link].flows) {
+    Flow& flow = flows_[on.flow];
+    if (flow.rate == 0) continue;  // it begins now
+    clock_.add({on.flow, on.use}, std::max(Parts{0}, flow.left - Parts{now - flow.since} * flow.rate));
+    flow.rate = 0;
+    flow.end = -1;
+  }
+}
+
+/// Each flow has again what it has left, and all of them need a rate.
+void Flows::untie(Nanoseconds now) {
+  clock_.go_on(now, clock_.rate());
+  clock_.each([&](const FairClock::Flow& tied, Parts left) {
+    if (!is_there({tied.number, tied.use})) return;
+    Flow& flow = flows_[tied.number];
+    flow.left = std::max(Parts{0}, left);
+    flow.since = now;
+    flow.end = -1;
+  });
+  if (!loads_[*tie_].is_seed) {
+    loads_[*tie_].is_seed = true;
+    reached_.push_back(*tie_);
+  }
+  reported_.clear();
+  tie_.reset();
+}
+
+/// Of all ends the next ones alone: before the others come, rates change.
+void Flows::report_tied(Nanoseconds now) {
+  for (const std::uint32_t flow : reported_) flows_[flow].end = -1;
+  reported_.clear();
+  const Parts wait = clock_.wait();
+  const Nanoseconds at = checked_end(wait, now);
+  clock_.within(wait, [&](const FairClock::Flow& tied) {
+    flows_[tied.number].end = at;
+    reported_.push_back(tied.number);
+    ends_.push_back({tied.number, at});
+  });
+}
+
+void Flows::settle_tied(std::uint32_t link, Nanoseconds now) {
+  if (!tie_) tie(link, now);
+  clock_.go_on(now, share(link));
+  clock_.drop([&](const FairClock::Flow& tied) { return !is_there({tied.number, tied.use}); });
+  for (const std::uint32_t flow : begun_) clock_.add({flow, flows_[flow].use}, flows_[flow].left);
+  begun_.clear();
+  for (std::uint32_t other = 0; other < loads_.size(); ++other)
+    set_held(other, is_full(other) && share(other) == clock_.rate(), now);
+  for (const std::uint32_t seed : reached_) loads_[seed].is_seed = false;
+  reached_.clear();
+  report_tied(now);
+}
+
 const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
   ends_.clear();
+  if (reached_.empty() && begun_.empty()) return ends_;
+  if (const auto link = tying_link()) {
+    settle_tied(*link, now);
+    return ends_;
+  }
+  if (tie_) untie(now);
   if (!reached_.empty()) {
     find_neighbours();
     find_rates();

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "fair_clock.hpp"
 #include "ppsim/simulator/effects/shared_links.hpp"
 
 namespace ppsim::simulator {
@@ -38,7 +40,8 @@ class Routes {
 /// move, and what is left of a nanosecond counts as one.
 ///
 /// Rates change once an instant, however many flows begin and end in it, and only those of flows that full
-/// links tie to one of them: a link that carries all of its flows at full speed ties nobody.
+/// links tie to one of them: a link that carries all of its flows at full speed ties nobody. Where one link
+/// ties all flows and gives each the same share, a clock that they have in common counts for all of them.
 class Flows {
  public:
   /// A flow and the time at which it ends as things are.
@@ -62,7 +65,7 @@ class Flows {
   const std::vector<End>& settle(Nanoseconds now);
 
   [[nodiscard]] bool takes_links(std::uint32_t route) const { return !routes_[route].empty(); }
-  [[nodiscard]] Rate rate(std::uint32_t flow) const { return flows_[flow].rate; }
+  [[nodiscard]] Rate rate(std::uint32_t flow) const { return tie_ ? clock_.rate() : flows_[flow].rate; }
   [[nodiscard]] std::vector<LinkUse> uses() const;
 
  private:
@@ -107,6 +110,17 @@ class Flows {
   [[nodiscard]] bool is_there(const OnLink& on) const {
     return flows_[on.flow].moving && flows_[on.flow].use == on.use;
   }
+  /// What each stream gets where the link has no room for full speed.
+  [[nodiscard]] Rate share(std::uint32_t link) const {
+    return std::max<Rate>(loads_[link].capacity / loads_[link].streams, 1);
+  }
+  [[nodiscard]] bool ties_all(std::uint32_t link) const;
+  [[nodiscard]] std::optional<std::uint32_t> tying_link() const;
+  void settle_tied(std::uint32_t link, Nanoseconds now);
+  void tie(std::uint32_t link, Nanoseconds now);
+  void untie(Nanoseconds now);
+  void report_tied(Nanoseconds now);
+  void set_held(std::uint32_t link, bool holds, Nanoseconds now);
   void mark(std::uint32_t link);
   void forget_ended(LinkState& link) const;
   void find_neighbours();
@@ -129,6 +143,10 @@ class Flows {
   std::vector<std::uint32_t> narrowest_;
   std::vector<std::uint32_t> fixed_;
   std::vector<End> ends_;
+  std::optional<std::uint32_t> tie_;     ///< the link that all flows are on, at the rate of the clock
+  FairClock clock_;                      ///< of all flows while there is a tie
+  std::vector<std::uint32_t> reported_;  ///< whose ends are known while there is a tie: the next ones
+  std::int64_t moving_ = 0;              ///< flows
 };
 
 }  // namespace ppsim::simulator
