@@ -34,7 +34,7 @@ from ppsim.lowering import lower
 from ppsim.planning import Plan, PlanRow, plan
 from ppsim.registry import generate, register, schedules, unregister
 from ppsim.search import Repair, Synthesis, repair, synthesize
-from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
+from ppsim.simulation import Point, RankRun, Run, Slowdowns, simulate, simulate_many
 from ppsim.studying import StudyResults, study
 from ppsim.sweeping import sweep
 from ppsim.targets import targets
@@ -73,6 +73,7 @@ __all__ = [
     "Schedule",
     "ScheduleBuilder",
     "Sensitivity",
+    "Slowdowns",
     "StepTimes",
     "StudyResults",
     "Synthesis",

@@ -46,10 +46,32 @@ class RankRun:
     reserved_bytes: int | None
 
 
+@dataclass(frozen=True)
+class Slowdowns:
+    """What slows computation down, as shares of its time: 0.1 is a tenth more. From 0 to 1000, in millionths.
+
+    others: for each other rank of its device that computes; ranks_per_device: consecutive ones that share one
+    transfers, collectives: while one of its own rank is started and incomplete; the larger one beside both
+    """
+
+    ranks_per_device: int = 1
+    others: float = 0
+    transfers: float = 0
+    collectives: float = 0
+
+    def __post_init__(self) -> None:
+        if self.ranks_per_device < 1:
+            raise Error("ranks_per_device out of range", found=str(self.ranks_per_device), expected="1 or more")
+        for name in ("others", "transfers", "collectives"):
+            share = getattr(self, name)
+            if not (share == 0 or 1e-6 <= share <= 1000):
+                raise Error(f"{name} out of range", found=str(share), expected="0, or 0.000001 to 1000")
+
+
 class Run:
     """A simulated step, with everything that is known of it. `simulate` makes it.
 
-    name; program: what ran; costs; transport, buffers: of the simulation
+    name; program: what ran; costs; transport, buffers, slowdowns: of the simulation
     """
 
     def __init__(
@@ -60,11 +82,15 @@ class Run:
         name: str = "program",
         transport: str = "any",
         buffers: int | None = None,
+        slowdowns: Slowdowns | None = None,
     ) -> None:
         self.name, self.costs, self.transport, self.buffers = name, costs, transport, buffers
+        self.slowdowns = slowdowns or Slowdowns()
         words = _core.SimulationWords()
         words.name, words.transport, words.buffers = name, transport, buffers
         words.costs = sources_of(costs)
+        slow = self.slowdowns
+        words.slow_down(slow.ranks_per_device, slow.others, slow.transfers, slow.collectives)
         self._step = _core.evaluate(program, words)
 
     @property
@@ -243,7 +269,7 @@ class Run:
             raise FileError(f"no run: {wrong}", code="bad_file", expected="the text of Run.to_json") from wrong
 
     def _made_from(self) -> tuple[Any, ...]:
-        return self.name, self.program, self.costs, self.transport, self.buffers
+        return self.name, self.program, self.costs, self.transport, self.buffers, self.slowdowns
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and self._made_from() == other._made_from()
@@ -264,8 +290,15 @@ class Run:
         return self.svg(title=repr(self)[1:-1])
 
 
-def _run_again(name: str, program: _core.Program, costs: Costs, transport: str, buffers: int | None) -> Run:
-    return Run(program, costs, name=name, transport=transport, buffers=buffers)
+def _run_again(
+    name: str,
+    program: _core.Program,
+    costs: Costs,
+    transport: str,
+    buffers: int | None,
+    slowdowns: Slowdowns,
+) -> Run:
+    return Run(program, costs, name=name, transport=transport, buffers=buffers, slowdowns=slowdowns)
 
 
 @checked
@@ -276,18 +309,20 @@ def simulate(
     unit: Mapping[str, float] | None = None,
     transport: str = "any",
     buffers: int | None = None,
+    slowdowns: Slowdowns | None = None,
 ) -> Run:
     """Simulates a step of a Program, or of a Schedule lowered by default options under these costs.
 
     costs, or unit, which is short for Costs.unit(**unit); without either one unit for F, I, W, two for B
     transport: any, nccl, nccl-one-queue, mpi, copy or in-process; buffers: messages of a channel, None for
     rendezvous
+    slowdowns: what slows computation down beyond its costs
     Raises Deadlock, IllFormed where it cannot run; Error for costs that lack what a table needs.
     """
     known = costs_of(costs, unit) or Costs.unit()
     program = program_of(value, known)
     name = value.name if isinstance(value, _core.Schedule) else "program"
-    return Run(program, known, name=name, transport=transport, buffers=buffers)
+    return Run(program, known, name=name, transport=transport, buffers=buffers, slowdowns=slowdowns)
 
 
 @checked

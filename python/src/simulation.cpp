@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <sstream>
@@ -19,6 +21,7 @@
 #include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
+#include "ppsim/planner/effects/slowed_step.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/memory/allocator_peaks.hpp"
 #include "ppsim/planner/memory/peak_contents.hpp"
@@ -40,13 +43,28 @@ struct SimulationWords {
   std::string name, transport;
   std::optional<int> buffers;
   Sources costs;
+  SharedDevices devices = {};
 };
+
+/// Shares of its time, which python/ppsim/simulation.py has checked.
+SharedDevices devices_of(int ranks, double slowdown, double transfers, double collectives) {
+  const auto millionths = [](double share) { return std::llround(share * SharedDevices::kWhole); };
+  SharedDevices devices{
+      .ranks = ranks, .own_transfers = millionths(transfers), .own_collectives = millionths(collectives)};
+  for (const OpInfo& row : kOpTable) {
+    if (row.resource == Resource::compute) devices.slowdowns[row.kind] = millionths(slowdown);
+  }
+  return devices;
+}
 
 Evaluation evaluated(const Program& program, const SimulationWords& words) {
   CostBinding bound = bound_costs(words.costs, program.pipeline());
   check_tables(words.costs, bound, program);
   Evaluation step = value_of(evaluate(words.name, program, std::move(bound),
                                       capabilities_named(words.transport, words.buffers, words.costs)));
+  SharedDevices devices = words.devices;
+  devices.ranks = std::min(devices.ranks, program.pipeline().ranks());
+  value_of(slow_down(step, devices));
   if (const EdgeMemory of_edge = edge_memory(words.transport);
       of_device(words.costs) && of_edge != EdgeMemory())
     step.communicator_bytes = communicator_bytes(step.program(), of_edge);
@@ -348,6 +366,12 @@ void bind_simulation(nb::module_& module) {
       .def_rw("name", &SimulationWords::name)
       .def_rw("transport", &SimulationWords::transport)
       .def_rw("buffers", &SimulationWords::buffers, nb::arg().none())
+      .def(
+          "slow_down",
+          [](SimulationWords& words, int ranks, double slowdown, double transfers, double collectives) {
+            words.devices = devices_of(ranks, slowdown, transfers, collectives);
+          },
+          "ranks"_a, "slowdown"_a, "transfers"_a, "collectives"_a)
       .def_rw("costs", &SimulationWords::costs);
   module.def("evaluate", &evaluated, "program"_a, "words"_a, free);
   module.def("simulate_many", &many, "programs"_a, "costs"_a, "transport"_a, "threads"_a);

@@ -27,6 +27,22 @@ def test_a_run_says_what_the_closed_form_says():
     assert run.free_of_cost == []
 
 
+def test_slowdowns_are_those_of_the_command_line():
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=8)
+    unit = {"F": 1, "B": 2, "c": 0.1}
+    alone = ppsim.simulate(schedule, unit=unit)
+    shared = ppsim.simulate(schedule, unit=unit, slowdowns=ppsim.Slowdowns(ranks_per_device=4, others=0.1))
+    assert round(shared.makespan_ns / 1e4) == 4061  # docs/effects.md
+    slowed = ppsim.simulate(schedule, unit=unit, slowdowns=ppsim.Slowdowns(transfers=0.5))
+    assert alone.makespan_ns < slowed.makespan_ns
+    assert ppsim.simulate(schedule, unit=unit, slowdowns=ppsim.Slowdowns()) == alone
+    assert slowed != alone and pickle.loads(pickle.dumps(slowed)).makespan_ns == slowed.makespan_ns
+    with pytest.raises(ppsim.Error, match="others out of range"):
+        ppsim.Slowdowns(others=-1)
+    with pytest.raises(ppsim.Error, match="ranks_per_device out of range"):
+        ppsim.Slowdowns(ranks_per_device=0)
+
+
 def test_sizes_give_memory():
     schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
     run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "A": 10})

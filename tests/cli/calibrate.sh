@@ -23,6 +23,17 @@ expect_exit 0 calibrate 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace run.csv --t
 expect_out "other half"
 expect_exit 0 simulate 1f1b "${size[@]}" --costs measured.json
 
+# Ranks that shared a device: what each slows the others down by is found, and then the step.
+expect_exit 0 simulate 1f1b "${size[@]}" "${lowered[@]}" --ranks-per-device 2 --slowdown 0.25 --trace shared.csv
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --ranks-per-device 2 --costs-out alone.json --json
+expect_json 'all(abs(k["slowdown"] - 0.25) < 0.01 for k in d["slowdowns"]["kinds"] if k["others"] > 0)'
+expect_json 'abs(d["slowdowns"]["step_error_percent"]) < 1 and d["slowdowns"]["ranks_per_device"] == 2'
+expect_exit 0 simulate 1f1b "${size[@]}" --costs alone.json --ranks-per-device 2 --slowdown 0.25
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --ranks-per-device 2
+expect_out "step, slowed"
+expect_out "slowdown by each"
+expect_error 2 "slowdowns come from traces" "--trace FILE" calibrate --nccl-tests none.txt --ranks-per-device 2
+
 # With a model: factors of each kind, in a file that every command with a model takes, and its hash in what they say.
 expect_exit 0 simulate 1f1b "${job[@]}" --trace model.csv --json
 cp stdout plain

@@ -60,6 +60,20 @@ expect_error 2 "a slowdown is of the ranks that share a device" "" contention 1f
 expect_error 2 "--nics is for --ranks-per-node" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --nics 2
 expect_error 2 "--rails is for all GPUs" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown 1 --rails
 expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown -0.1
+# Communication of its own rank slows computation down, here and in simulate, to the same step.
+own=(1f1b "${step[@]}" --transfer-slowdown 0.5 --collective-slowdown 0.25)
+expect_exit 0 contention "${own[@]}" --json
+expect_json 'd["makespan_ns"] > d["makespan_alone_ns"]'
+slowed=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+expect_exit 0 simulate "${own[@]}" --json
+expect_json "d['makespan_ns'] == $slowed"
+expect_json 'd["slowdowns"] == {"ranks_per_device": 1, "slowdown": 0, "transfer_slowdown": 0.5, "collective_slowdown": 0.25}'
+expect_exit 0 simulate 1f1b "${step[@]}" --ranks-per-device 4 --slowdown 0.5 --transfer-slowdown 0 --json
+expect_json 'd["slowdowns"]["ranks_per_device"] == 4'
+expect_error 2 "a slowdown is of the ranks that share a device" "" simulate 1f1b "${step[@]}" --slowdown 2
+expect_error 2 "a slowdown is counted in millionths" "--transfer-slowdown" simulate 1f1b "${step[@]}" --transfer-slowdown 1e-9
+expect_exit 2 simulate 1f1b "${step[@]}" --collective-slowdown 1001
+
 for tiny in 4e-7 9e-7; do
   expect_error 2 "a slowdown is counted in millionths" "" contention 1f1b "${step[@]}" --ranks-per-device 2 --slowdown $tiny
 done

@@ -5,8 +5,10 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
+#include "options/slowdown_options.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/planner/effects/slowed_step.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
@@ -25,6 +27,7 @@ struct SimulateOptions {
   std::string trace, report, policy;
   std::vector<std::string> compared;
   TransportChoice transport;
+  SlowdownOptions slowdowns;
 };
 
 /// The Program that was simulated, and the communicators that it was given; none: those of a native Program.
@@ -59,6 +62,7 @@ Expected<Simulated> simulated(const SimulateOptions& options, const TransportCap
   static_cast<void>(Ir(std::move(subject->ir)));  // frees it: a large one is hundreds of megabytes
   PPSIM_ASSIGN_OR_RETURN(
       auto step, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
+  PPSIM_RETURN_IF_ERROR(slow_down(step, devices_of(options.slowdowns, step.program().pipeline().ranks())));
   if (options.costs.unit.empty())
     step.communicator_bytes = communicator_bytes_of(options.transport, step.program());
   step.phases.reading = subject->phases.reading;
@@ -284,6 +288,7 @@ Json simulated_json(const Simulated& outcome, const std::optional<Measured>& mea
 }
 
 int run(SimulateOptions options, const Output& output) {
+  if (const auto good = check_slowdowns(options.slowdowns); !good) return report(good.error(), output);
   const auto target = target_of(options.input.target);
   if (!target) return report(target.error(), output);
   options.input.loaded_by = *target;
@@ -301,7 +306,9 @@ int run(SimulateOptions options, const Output& output) {
     return report(written.error(), output);
   const int code = step->fits() ? kDone : kDoesNotFit;
   if (output.json) {
-    output.print(simulated_json(*outcome, *measured));
+    Json object = simulated_json(*outcome, *measured);
+    if (options.slowdowns.any()) object["slowdowns"] = slowdowns_json(options.slowdowns);
+    output.print(object);
     return code;
   }
   print_text(*step);
@@ -324,6 +331,7 @@ void add_simulate(Command& program) {
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
   add_target_option(command, options->input.target);
   add_transport_options(command, options->transport);
+  add_slowdown_options(command, options->slowdowns);
   command
       .add_option("--trace", options->trace,
                   "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace; "

@@ -10,6 +10,7 @@ namespace ppsim::simulator {
 
 /// Whether ranks can be slowed down at all.
 [[nodiscard]] inline bool slow_down(const SharedDevices& devices) {
+  if (devices.own_transfers > 0 || devices.own_collectives > 0) return true;
   return devices.ranks > 1 + devices.undisturbed &&
          std::ranges::any_of(devices.slowdowns, [](const auto& slowdown) { return slowdown.second > 0; });
 }
@@ -34,6 +35,21 @@ class DeviceLoads {
     __extension__ using Wide = __int128;
     const Wide time = SharedDevices::kWhole + Wide{slowdown->second} * further;
     return std::max<Rate>(1, static_cast<Rate>(Wide{kFullSpeed} * SharedDevices::kWhole / time));
+  }
+  /// The same while communication of its own rank is in flight.
+  [[nodiscard]] static Rate own_rate(const SharedDevices& shared, bool transfers, bool collectives) {
+    const std::int64_t slowdown =
+        std::max(transfers ? shared.own_transfers : 0, collectives ? shared.own_collectives : 0);
+    __extension__ using Wide = __int128;
+    return static_cast<Rate>(Wide{kFullSpeed} * SharedDevices::kWhole / (SharedDevices::kWhole + slowdown));
+  }
+  /// What is left of one rate by the other; never nothing.
+  [[nodiscard]] static Rate both(Rate one, Rate other) {
+    __extension__ using Wide = __int128;
+    return std::max<Rate>(1, static_cast<Rate>(Wide{one} * other / kFullSpeed));
+  }
+  [[nodiscard]] Rate own_rate(bool transfers, bool collectives) const {
+    return own_rate(shared_, transfers, collectives);
   }
   /// Requires: the rank computes.
   [[nodiscard]] Rate rate(RankId rank, OpKind kind) const {

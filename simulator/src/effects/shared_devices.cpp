@@ -11,6 +11,8 @@ Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed, cons
   PPSIM_CHECK(devices.ranks >= 1 && devices.undisturbed >= 0, "ranks on a device");
   for (const auto& [kind, slowdown] : devices.slowdowns)
     PPSIM_CHECK(slowdown >= 0 && slowdown <= SharedDevices::kMaxSlowdown, "a slowdown in its range");
+  for (const std::int64_t own : {devices.own_transfers, devices.own_collectives})
+    PPSIM_CHECK(own >= 0 && own <= SharedDevices::kMaxSlowdown, "a slowdown in its range");
   if (!slow_down(devices)) return simulate_beside_transfers(analyzed, costs);
   const Shared shared{.devices = devices};
   if (analyzed.capabilities().residency)

@@ -26,7 +26,8 @@ bool is_shared_work(const CostClass& key, const SharedDevices& devices) {
 Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, const SharedDevices& devices) {
   const Nanoseconds duration = own_duration(key, costs);
   if (!is_shared_work(key, devices)) return duration;
-  const Rate rate = DeviceLoads::rate(devices, key.kind, devices.ranks - 1);
+  const Rate rate = DeviceLoads::both(DeviceLoads::rate(devices, key.kind, devices.ranks - 1),
+                                      DeviceLoads::own_rate(devices, true, true));
   __extension__ using Wide = __int128;
   const Wide slowed = (Wide{duration} * kFullSpeed + rate - 1) / rate;
   return slowed > std::numeric_limits<Nanoseconds>::max() ? -1 : static_cast<Nanoseconds>(slowed);

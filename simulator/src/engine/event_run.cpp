@@ -105,6 +105,12 @@ class EventRun {
     SlowedWork work;
     Instant end;  ///< as things are
   };
+  /// Transfers and collectives of a rank that are started and incomplete.
+  struct Kernels {
+    int transfers = 0;
+    int collectives = 0;
+    [[nodiscard]] bool any() const { return transfers > 0 || collectives > 0; }
+  };
   struct MessageState {
     bool begun = false;
     bool out = false;
@@ -149,8 +155,7 @@ class EventRun {
   void start(InstructionId id) {
     state_.started[id.index()] = 1;
     trace_.spans[id].start = now_;
-    if (is_kernel_of_transfer(id) && ++kernels_[program_.rank_of(id)] == 1)
-      change_speed(program_.rank_of(id));
+    count_kernel(id, 1);
     if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
       join(static_cast<std::uint32_t>(meeting));
     } else if (graph_.messages_of(id).empty()) {
@@ -170,6 +175,15 @@ class EventRun {
     const std::int32_t meeting = graph_.meeting_of[id.index()];
     return communicates(id) &&
            (meeting < 0 || graph_.meetings[static_cast<std::size_t>(meeting)].member_count > 1);
+  }
+
+  /// A kernel of communication comes or goes; the first and the last of its kind change the speed.
+  void count_kernel(InstructionId id, int by) {
+    if (!is_kernel_of_transfer(id)) return;
+    Kernels& kernels = kernels_[program_.rank_of(id)];
+    int& of_kind = graph_.meeting_of[id.index()] >= 0 ? kernels.collectives : kernels.transfers;
+    of_kind += by;
+    if (of_kind == (by > 0 ? 1 : 0)) change_speed(program_.rank_of(id));
   }
 
   void work(InstructionId id) {
@@ -193,10 +207,18 @@ class EventRun {
   void change_speed(RankId rank) {
     Computing& computing = computing_[rank];
     if (!computing.id.valid()) return;
-    const Rate share = shares_devices_ ? devices_.rate(rank, program_.actions(computing.id)[0].kind) : 1;
-    computing.work.go_on(now_.time, kernels_[rank] > 0, share);
+    computing.work.go_on(now_.time, kernels_[rank].any(), share_of(rank));
     computing.end = completion(now_, computing.work.rest());
     events_.push({computing.end, EventKind::work_done, static_cast<std::uint32_t>(computing.id.value())});
+  }
+
+  /// Requires: the rank computes.
+  [[nodiscard]] Rate share_of(RankId rank) const {
+    if (!shares_devices_) return 1;
+    const Rate beside_others = devices_.rate(rank, program_.actions(computing_[rank].id)[0].kind);
+    const Kernels& kernels = kernels_[rank];
+    return DeviceLoads::both(beside_others,
+                             devices_.own_rate(kernels.transfers > 0, kernels.collectives > 0));
   }
 
   /// Where the speed has changed since, it is done at another time.
@@ -328,8 +350,7 @@ class EventRun {
     trace_.spans[id].end = now_;
     ++completed_;
     if (communicates(id)) ++places_[program_.rank_of(id)];
-    if (is_kernel_of_transfer(id) && --kernels_[program_.rank_of(id)] == 0)
-      change_speed(program_.rank_of(id));
+    count_kernel(id, -1);
     for (const InstructionId successor : successors_[id.index()]) {
       if (--open_waits_[successor.index()] == 0) ready_.insert(successor);
     }
@@ -344,8 +365,8 @@ class EventRun {
   RunState state_;
   TimedTrace trace_;
   std::vector<MessageState> messages_;
-  IdVector<RankId, int> places_;   ///< free ones
-  IdVector<RankId, int> kernels_;  ///< of transfers and collectives, started and incomplete
+  IdVector<RankId, int> places_;  ///< free ones
+  IdVector<RankId, Kernels> kernels_;
   IdVector<RankId, Computing> computing_;
   static constexpr std::uint32_t kNoNumber = UINT32_MAX;
   static constexpr std::uint32_t kOver = UINT32_MAX - 1;

@@ -84,6 +84,39 @@ RC_GTEST_PROP(SharedDevices, RatesAddUpToTheWork, ()) {
   }
 }
 
+/// The same of what communication of its own rank leaves: the larger slowdown beside both kinds.
+RC_GTEST_PROP(SharedDevices, OwnCommunicationLeavesTheWorkWhole, ()) {
+  const Case c = draw_case();
+  const SharedDevices devices{
+      .own_transfers = *rc::gen::inRange<std::int64_t>(0, 2 * SharedDevices::kWhole),
+      .own_collectives = *rc::gen::inRange<std::int64_t>(0, 2 * SharedDevices::kWhole)};
+  const TimedTrace trace = run(c, devices);
+  const AnalyzedProgram analyzed(c.program, rendezvous());
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const auto slowdown_at = [&](RankId rank, Nanoseconds at) {
+    std::int64_t slowdown = 0;
+    for (InstructionId id = c.program.first(rank); id < c.program.last(rank); id = next(id)) {
+      const Span& span = trace.spans[id];
+      if (!is_communication(c.program.actions(id)[0].kind) || at < span.start.time || at >= span.end.time)
+        continue;
+      const std::int32_t meeting = graph.meeting_of[id.index()];
+      if (meeting >= 0 && graph.meetings[static_cast<std::size_t>(meeting)].member_count < 2) continue;
+      slowdown = std::max(slowdown, meeting >= 0 ? devices.own_collectives : devices.own_transfers);
+    }
+    return static_cast<double>(slowdown) / static_cast<double>(SharedDevices::kWhole);
+  };
+  for (InstructionId id(0); id.index() < c.program.size(); id = next(id)) {
+    if (!computes(c.program, id)) continue;
+    double work = 0;
+    for (Nanoseconds at = trace.spans[id].start.time; at < trace.spans[id].end.time; ++at)
+      work += 1 / (1 + slowdown_at(c.program.rank_of(id), at));
+    const auto cost =
+        static_cast<double>(c.costs(cost_class_of(c.program.actions(id), c.program.instruction(id).form)));
+    RC_ASSERT(work > cost - 1e-3);
+    RC_ASSERT(work < cost + 1);
+  }
+}
+
 Nanoseconds makespan(const TimedTrace& trace) {
   Nanoseconds end = 0;
   for (const Span& span : trace.spans) end = std::max(end, span.end.time);

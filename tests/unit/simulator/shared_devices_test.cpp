@@ -114,6 +114,22 @@ TEST(SharedDevices, TheSlowestAreThoseOfTransfersAndOtherRanksTogether) {
   EXPECT_EQ(spans(program, trace, 1), (Texts{"0-700", "700-1900", "700-1625", "1900-2500"}));
 }
 
+TEST(SharedDevices, TransfersOfItsOwnRankSlowComputationDown) {
+  const Program program =
+      HandProgram{{.ranks = 2, .stages = 2, .microbatches = 2},
+                  communicators({{0, 1}}),
+                  {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0"}, {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1F1"}}}
+          .build();
+  const CostTable costs = cost_table({{forward, -1, 600}, {send_forward, -1, 100}});
+  const TimedTrace trace = run(program, costs, {.own_transfers = SharedDevices::kWhole / 2});
+  // 0F1 does 2/3 of 100 beside the first transfer, and the rest of 600 alone.
+  EXPECT_EQ(spans(program, trace, 0), (Texts{"0-600", "600-700", "600-1234", "1234-1334"}));
+  // 1F0 does 2/3 of 634 beside the RECV that waits for the second message.
+  EXPECT_EQ(spans(program, trace, 1), (Texts{"0-700", "700-1512", "700-1334", "1512-2112"}));
+  EXPECT_EQ(run(program, costs, {.own_collectives = SharedDevices::kWhole / 2}), run(program, costs, {}))
+      << "there are no collectives";
+}
+
 TEST(SharedDevices, TooLongActionsAreRefused) {
   const Program program = forwards(2);
   const CostTable costs = cost_table({{forward, -1, 86'400'000'000'001}});

@@ -6,11 +6,16 @@
 #include "commands/effects/effects.hpp"
 #include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
+#include "output/slowdown_output.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/calibration/calibrate.hpp"
 #include "ppsim/planner/calibration/nccl_tests.hpp"
+#include "ppsim/planner/calibration/slowdown_fit.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/simulator/effects/shared_devices.hpp"
+#include "ppsim/simulator/engine/stuck.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -21,6 +26,7 @@ struct CalibrateOptions {
   TransportChoice transport;
   std::vector<std::string> traces, nccl_tests;
   std::string output, costs_out, fit = "factors";
+  std::optional<int> ranks_per_device;
 };
 
 Expected<void> check_options(const CalibrateOptions& options) {
@@ -37,6 +43,8 @@ Expected<void> check_options(const CalibrateOptions& options) {
     return bad("a table of costs comes from traces", "--trace FILE");
   if (!options.output.empty() && !options.traces.empty() && options.costs.model.empty())
     return bad("factors are those of a model", "--model and --cluster, or --costs-out for a table of costs");
+  if (options.ranks_per_device && options.traces.empty())
+    return bad("slowdowns come from traces", "--trace FILE");
   if (options.fit != "factors" && options.costs.model.empty())
     return bad("--fit is for a model", "--model and --cluster");
   return {};
@@ -101,6 +109,26 @@ Expected<void> read_request(const CalibrateOptions& options, const Output& outpu
   if (options.traces.empty()) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
   return read_steps(options, capabilities, output, traced);
+}
+
+/// Slowdowns of ranks that share a device, and how far off the step is with them.
+struct Slowed {
+  SlowdownFit fit;
+  double step_error = 0;  ///< a share; below 0 where the simulated step is too short
+};
+
+Expected<Slowed> slowed(const Traced& traced, int ranks, CalibrationResult& result) {
+  const AnalyzedProgram& program = *traced.program;
+  const MeasuredRuns runs{program, traced.request.steps.traces};
+  Slowed found{.fit = fit_slowdowns(std::span(&runs, 1), ranks)};
+  PPSIM_ASSIGN_OR_RETURN(const auto run,
+                         simulate_on_devices(program, {found.fit.alone, CostTable()}, found.fit.devices));
+  if (!run) return tl::unexpected(to_error(program.program(), run.error()));
+  const double measured = result.groups.back().measured_ns;  // the step is the last group
+  const auto simulated = static_cast<double>(trace_span(*run));
+  found.step_error = measured > 0 ? simulated / measured - 1 : 0;
+  result.measured.costs = found.fit.alone;
+  return found;
 }
 
 Json share_json(const std::optional<double>& share) { return share ? Json(100 * *share) : Json(); }
@@ -169,7 +197,8 @@ std::string next_text(const CalibrateOptions& options) {
   return "Nothing was written: -o FILE keeps a calibration of a model, --costs-out FILE a table of costs.";
 }
 
-void print_text(const CalibrationResult& result, const CalibrateOptions& options) {
+void print_text(const CalibrationResult& result, const std::optional<Slowed>& slowed,
+                const CalibrateOptions& options) {
   std::vector<std::vector<std::string>> rows = {
       {"group", "observations", "measured", "before", "after", "other half"}};
   for (const CalibrationGroup& group : result.groups) {
@@ -178,7 +207,12 @@ void print_text(const CalibrationResult& result, const CalibrateOptions& options
                     time_text(std::llround(group.measured_ns)), error_share_text(group.before, is_step),
                     error_share_text(group.after, is_step), error_share_text(group.other_half, is_step)});
   }
-  std::cout << table_text(rows) << found_text(result.calibration) << next_text(options) << '\n';
+  if (slowed)
+    rows.push_back(
+        {"step, slowed", rows.back()[1], rows.back()[2], "-", error_share_text(slowed->step_error, true), "-"});
+  std::cout << table_text(rows) << found_text(result.calibration);
+  if (slowed) std::cout << slowdown_fit_text(slowed->fit);
+  std::cout << next_text(options) << '\n';
 }
 
 Expected<void> write_results(const CalibrateOptions& options, CalibrationResult& result) {
@@ -195,13 +229,24 @@ int run(const CalibrateOptions& options, const Output& output) {
   if (auto read = read_request(options, output, traced); !read) return report(read.error(), output);
   auto result = calibrate(traced.request);
   if (!result) return report(result.error(), output);
+  std::optional<Slowed> found;
+  if (options.ranks_per_device) {
+    auto fit = slowed(traced, *options.ranks_per_device, *result);
+    if (!fit) return report(fit.error(), output);
+    found = *std::move(fit);
+  }
   if (auto written = write_results(options, *result); !written) return report(written.error(), output);
   if (traced.request.steps.computation_alone)
     output.note("the traces have no transfers: what they take is not calibrated, and 0 in a table of costs");
   if (output.json) {
-    output.print(calibration_result_json(*result, options));
+    Json object = calibration_result_json(*result, options);
+    if (found) {
+      object["slowdowns"] = slowdown_fit_json(found->fit);
+      object["slowdowns"]["step_error_percent"] = 100 * found->step_error;
+    }
+    output.print(object);
   } else {
-    print_text(*result, options);
+    print_text(*result, found, options);
   }
   return kDone;
 }
@@ -233,6 +278,11 @@ void add_calibrate(Command& program) {
                   "of --model: factors of each kind of action, constants, or both, constants first")
       .show_default()
       .check(one_of({"factors", "constants", "both"}));
+  command
+      .add_option("--ranks-per-device", options->ranks_per_device,
+                  "consecutive ranks that shared a device: finds how much each slows the others down, and "
+                  "what an action takes alone, for --costs-out")
+      .check(count());
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
   add_send_done_option(command, options->input);

@@ -24,23 +24,14 @@ NodeNetwork network_of(const ContentionOptions& options, int ranks) {
           .core = options.core_speed ? rate_of(*options.core_speed) : 0};
 }
 
-SharedDevices devices_of(const ContentionOptions& options, int ranks) {
-  SharedDevices devices{.ranks = std::min(options.ranks_per_device.value_or(1), ranks)};
-  for (const OpInfo& row : kOpTable) {
-    if (row.resource == Resource::compute)
-      devices.slowdowns[row.kind] = std::llround(options.slowdown.value_or(0) * SharedDevices::kWhole);
-  }
-  return devices;
-}
-
 Expected<ContendedStep> contended(const ContentionOptions& options, const TransportCapabilities& capabilities,
                                   const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(auto planned, evaluated("contention", read_subject(options.input, options.costs),
                                                  capabilities, output));
   const int ranks = planned.program().pipeline().ranks();
   const SharedLinks links = shared_links(planned.analyzed, network_of(options, ranks));
-  PPSIM_ASSIGN_OR_RETURN(
-      auto run, simulate_shared(planned.analyzed, planned.contended(), links, devices_of(options, ranks)));
+  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_shared(planned.analyzed, planned.contended(), links,
+                                                   devices_of(options.slowdowns, ranks)));
   TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes
   ContendedStep step{std::move(planned), std::move(trace), 0, {}};
   step.makespan = step_times(step.planned.program(), step.trace).makespan;
@@ -82,25 +73,21 @@ Expected<void> refuse(bool given, const std::string& option, bool of_job) {
   return make_error(ErrorCode::bad_argument,
                     option + (of_job ? " is for all GPUs of a --model's job" : " is for --ranks-per-node"),
                     {.found = option,
-                     .expected = of_job ? "neither --ranks-per-node nor --ranks-per-device"
+                     .expected = of_job ? "neither --ranks-per-node nor a slowdown"
                                         : "--ranks-per-node N, or no such option"});
 }
 
 /// Options of the one network are none of the other's.
 Expected<void> check(const ContentionOptions& options) {
   const bool on_nodes = options.ranks_per_node.has_value();
-  const bool on_devices = options.ranks_per_device.has_value();
-  if (on_devices != options.slowdown.has_value())
-    return make_error(ErrorCode::bad_argument, "a slowdown is of the ranks that share a device",
-                      {.found = on_devices ? "--ranks-per-device alone" : "--slowdown alone",
-                       .expected = "--ranks-per-device N --slowdown S"});
-  if (options.slowdown.value_or(0) > 0 && *options.slowdown * SharedDevices::kWhole < 1)
-    return make_error(ErrorCode::bad_argument, "a slowdown is counted in millionths",
-                      {.found = "--slowdown below 0.000001", .expected = "0, or 0.000001 to 1000"});
+  const bool on_devices = options.slowdowns.any();
+  PPSIM_RETURN_IF_ERROR(check_slowdowns(options.slowdowns));
   if (!on_nodes && !on_devices && options.costs.model.empty())
     return make_error(
         ErrorCode::bad_argument, "contention needs a network",
-        {.found = "", .expected = "--ranks-per-node N, --ranks-per-device N, or --model with its --cluster"});
+        {.found = "",
+         .expected = "--ranks-per-node N, --ranks-per-device N, --transfer-slowdown S, or --model with its "
+                     "--cluster"});
   if (on_nodes || on_devices) {
     PPSIM_RETURN_IF_ERROR(refuse(options.oversubscription.has_value(), "--oversubscription", true));
     PPSIM_RETURN_IF_ERROR(refuse(options.rails, "--rails", true));
@@ -117,8 +104,8 @@ int run(const ContentionOptions& options, const Output& output) {
   if (const auto good = check(options); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  return options.ranks_per_node || options.ranks_per_device ? run_on_nodes(options, *capabilities, output)
-                                                            : run_job(options, *capabilities, output);
+  return options.ranks_per_node || options.slowdowns.any() ? run_on_nodes(options, *capabilities, output)
+                                                           : run_job(options, *capabilities, output);
 }
 
 void add_network_options(Command& command, ContentionOptions& options) {
@@ -147,15 +134,7 @@ void add_network_options(Command& command, ContentionOptions& options) {
       .add_option("--oversubscription", options.oversubscription,
                   "of a job: all of its NICs together over what passes between its nodes; default: no limit")
       .check(between(1, 1000000));
-  command
-      .add_option("--ranks-per-device", options.ranks_per_device,
-                  "consecutive ranks that share a device, where each slows the others down by --slowdown")
-      .check(count());
-  command
-      .add_option(
-          "--slowdown", options.slowdown,
-          "share of its time that computation takes longer for each other rank of its device that computes")
-      .check(between(0, 1000));
+  add_slowdown_options(command, options.slowdowns);
   command.add_flag("--rails", options.rails,
                    "of a job: GPUs with the same place in their nodes reach each other past the core");
   command.add_flag("--every-copy", options.every_copy,
@@ -206,7 +185,7 @@ int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& 
   if (output.json) {
     output.print(contended_step_json(*step));
   } else {
-    print_text(*step, options.ranks_per_device.has_value());
+    print_text(*step, options.slowdowns.any());
   }
   return kDone;
 }

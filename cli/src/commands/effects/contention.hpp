@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "options/slowdown_options.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/simulator/effects/shared_links.hpp"
@@ -15,9 +16,10 @@ struct ContentionOptions {
   CostOptions costs;
   TransportChoice transport;
   std::optional<int> ranks_per_node;  ///< empty: all GPUs of the --model's job
-  std::optional<int> nics, ranks_per_device;
+  std::optional<int> nics;
+  SlowdownOptions slowdowns;
   std::string placement, trace;
-  std::optional<double> nic_speed, core_speed, oversubscription, slowdown;
+  std::optional<double> nic_speed, core_speed, oversubscription;
   bool rails = false;
   bool every_copy = false;
 };

@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "command_line/validators.hpp"
 #include "input/named_input.hpp"
 #include "options/measurement.hpp"
+#include "output/slowdown_output.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"
@@ -204,41 +203,6 @@ Json summary_json(const Predictions& outcome, double (Prediction::*error)() cons
   return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
 }
 
-Json slowdowns_json(const SlowdownFit& fit) {
-  Json kinds = Json::array();
-  for (const KindSlowdown& kind : fit.kinds) {
-    kinds.push_back({{"kind", info(kind.kind).text},
-                     {"actions", kind.actions},
-                     {"others", kind.others},
-                     {"slowdown", kind.slowdown},
-                     {"own", kind.own},
-                     {"spread_before", kind.spread_before},
-                     {"spread_after", kind.spread_after}});
-  }
-  return {{"ranks_per_device", fit.devices.ranks},
-          {"undisturbed_ranks", fit.devices.undisturbed},
-          {"kinds", std::move(kinds)}};
-}
-
-std::string others_text(double others) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << others;
-  return text.str();
-}
-
-void print_slowdowns(const SlowdownFit& fit) {
-  std::vector<std::vector<std::string>> rows = {
-      {"kind", "actions", "others beside", "slowdown by each", "spread", "spread without it"}};
-  for (const KindSlowdown& kind : fit.kinds) {
-    rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.actions), others_text(kind.others),
-                    percent_text(kind.slowdown), percent_text(kind.spread_before),
-                    percent_text(kind.spread_after)});
-  }
-  std::cout << table_text(rows);
-  if (fit.devices.undisturbed > 0)
-    std::cout << "of the others of a device " << fit.devices.undisturbed << " slow nobody down\n";
-}
-
 void print_errors(const char* what, const ErrorSummary& errors) {
   std::cout << what << ": median " << percent_text(errors.median) << ", 95 of 100 within "
             << percent_text(errors.p95) << ", largest " << percent_text(errors.largest) << '\n';
@@ -272,7 +236,7 @@ void print_text(const Predictions& outcome) {
   print_errors("error of the step", outcome.errors(&Prediction::step_error));
   if (!outcome.slowdowns) return;
   print_errors("error undisturbed", outcome.errors(&Prediction::undisturbed_step_error));
-  print_slowdowns(*outcome.slowdowns);
+  std::cout << slowdown_fit_text(*outcome.slowdowns);
 }
 
 /// Runs all points, each into the file as soon as it is there.
@@ -301,7 +265,7 @@ Json outcome_json(const Predictions& outcome) {
                  {"bubble_error", summary_json(outcome, &Prediction::bubble_error)}};
   if (outcome.slowdowns) {
     object["undisturbed_step_error"] = summary_json(outcome, &Prediction::undisturbed_step_error);
-    object["slowdowns"] = slowdowns_json(*outcome.slowdowns);
+    object["slowdowns"] = slowdown_fit_json(*outcome.slowdowns);
   }
   return object;
 }

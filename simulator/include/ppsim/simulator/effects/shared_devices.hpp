@@ -8,11 +8,14 @@
 
 namespace ppsim::simulator {
 
-/// Ranks that share a device and slow each other down, by its memory, caches, power or cores.
+/// What slows computation down on the device that it is on: other ranks, by its memory, caches, power or
+/// cores, and communication of its own rank, on whatever transport.
 ///
 /// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many
-/// others compute at that moment beyond `undisturbed`, s the slowdown of its kind. Rates change when one of
-/// them begins or ends, and never within a nanosecond.
+/// others compute at that moment beyond `undisturbed`, s the slowdown of its kind. While a transfer or a
+/// collective of its own rank is started and incomplete, it goes on at 1 / (1 + t) of that, t being
+/// `own_transfers` or `own_collectives`, and the larger of them beside both. Rates change when one of these
+/// begins or ends, and never within a nanosecond.
 struct SharedDevices {
   /// The unit of a slowdown: this is an action that takes its time once more for each other rank.
   static constexpr std::int64_t kWhole = 1'000'000;
@@ -21,13 +24,15 @@ struct SharedDevices {
   int ranks = 1;        ///< of a device: consecutive ones
   int undisturbed = 0;  ///< others that slow nobody down, as where each has a core of its own
   std::map<OpKind, std::int64_t> slowdowns = {};  ///< of computation, by its kind; what is left out has none
+  std::int64_t own_transfers = 0;                 ///< of computation beside a SEND or RECV of its rank
+  std::int64_t own_collectives = 0;               ///< beside a collective of its rank that has other members
 
   friend bool operator==(const SharedDevices&, const SharedDevices&) = default;
 };
 
 /// A run event by event on devices that ranks share. Without slowdowns its times are those of
 /// simulate_beside_transfers, to the nanosecond and the round.
-/// Requires: ranks >= 1, undisturbed >= 0, slowdowns from 0 to kMaxSlowdown.
+/// Requires: ranks >= 1, undisturbed >= 0, all slowdowns from 0 to kMaxSlowdown.
 /// Errors: bad_argument when all durations together do not fit in 64 bits, or computation on a device that
 /// slows it down takes more than a day.
 [[nodiscard]] Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed,

@@ -1,0 +1,16 @@
+#include "ppsim/planner/effects/slowed_step.hpp"
+
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/simulator/metrics/measure_sized.hpp"
+
+namespace ppsim::planner {
+
+Expected<void> slow_down(Evaluation& step, const SharedDevices& devices) {
+  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_on_devices(step.analyzed, step.contended(), devices));
+  PPSIM_CHECK(run.has_value(), "what could be evaluated finishes");
+  step.trace = *std::move(run);
+  step.metrics = measure(step.view(), step.tensors);
+  return {};
+}
+
+}  // namespace ppsim::planner
