@@ -53,6 +53,7 @@ constexpr CommandEntry kCommands[] = {
     {"sensitivity", ppsim::cli::add_sensitivity},
     {"jitter", ppsim::cli::add_jitter},
     {"contention", ppsim::cli::add_contention},
+    {"checkpoint", ppsim::cli::add_checkpoint},
     {"replay", ppsim::cli::add_replay},
     {"calibrate", ppsim::cli::add_calibrate},
     {"chakra", ppsim::cli::add_chakra},

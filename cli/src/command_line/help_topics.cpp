@@ -60,6 +60,12 @@ std::vector<HelpTopic> topics_before_a_proof() {
         "--core-speed", "--unit", "--model"},
        {"contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement "
         "cyclic"}},
+      {"checkpoint",
+       "Look",
+       {"--model", "--cluster", "--nodes", "--tp", "--pp", "--dp", "--global-batch-size", "--storage",
+        "--every", "--writers", "--hours-between-failures"},
+       {"checkpoint 1f1b --model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --global-batch-size 32 "
+        "--storage 2GB"}},
       {"replay",
        "Look",
        {"--ranks", "--microbatches", "--trace", "--change", "--as", "--output", "--transport", "--unit",

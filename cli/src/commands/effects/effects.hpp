@@ -8,6 +8,7 @@ namespace ppsim::cli {
 void add_sensitivity(Command& program);
 void add_jitter(Command& program);
 void add_contention(Command& program);
+void add_checkpoint(Command& program);
 /// Measurements: what a step would be with something changed, and what they say of costs.
 void add_replay(Command& program);
 void add_calibrate(Command& program);

@@ -1,0 +1,101 @@
+#include "ppsim/planner/effects/checkpoint.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ppsim/core/ir/overflow.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr double kWeight = 2;  // bf16
+constexpr double kMaster = 4;  // float32
+
+Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
+  const auto above_zero = [](double value) { return value > 0 && std::isfinite(value); };
+  if (!above_zero(plan.storage) || !above_zero(plan.node_storage.value_or(1)))
+    return make_error(ErrorCode::bad_argument, "storage takes something",
+                      {.found = "a rate of 0", .expected = "bytes a second above 0"});
+  if (plan.steps < 1 || !above_zero(plan.mean_time_between_failures.value_or(1)))
+    return make_error(ErrorCode::bad_argument, "checkpoints and failures have time between them",
+                      {.found = "none", .expected = "1 step or more, and a time above 0"});
+  if (step <= 0)
+    return make_error(ErrorCode::bad_argument, "a checkpoint is held against a step that takes time",
+                      {.found = "0 ns", .expected = "costs of a model"});
+  return {};
+}
+
+/// The largest part of all parameters that a pipeline rank holds.
+double largest_rank(const Evaluation& planned) {
+  const Pipeline& pipeline = planned.program().pipeline();
+  std::set<std::pair<RankId, BlockId>> held;
+  for (std::int32_t s = 0; s < pipeline.stages(); ++s) {
+    for (const BlockId block : pipeline.blocks_of(StageId(s)))
+      held.emplace(pipeline.rank_of(StageId(s)), block);
+  }
+  std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks()));
+  std::set<BlockId> blocks;
+  double all = 0;
+  for (const auto& [rank, block] : held) {
+    const auto size =
+        static_cast<double>(planned.costs.tables.sizes(SizeClass{TensorKind::parameters, block.value()}));
+    ranks[rank.index()] += size;
+    if (blocks.insert(block).second) all += size;
+  }
+  return all > 0 ? *std::ranges::max_element(ranks) / all : 1.0 / pipeline.ranks();
+}
+
+/// Nodes with a GPU that writes.
+int writing_nodes(const Workload& workload, bool all_replicas) {
+  const Parallelism& spread = workload.parallelism;
+  const int each = workload.cluster.node.gpus;
+  const auto nodes_of = [&](int gpus) { return (gpus + each - 1) / each; };
+  const int all = nodes_of(spread.gpus());
+  if (all_replicas) return all;
+  const bool apart = spread.rank_order == RankOrder::tp_cp_pp_dp;
+  const int first = apart ? nodes_of(spread.tensor * spread.context * spread.pipeline)
+                          : spread.pipeline * nodes_of(spread.tensor);
+  return std::min(all, first);
+}
+
+Nanoseconds nanoseconds(double bytes, double rate) { return checked_round(bytes / rate * kGiga); }
+
+CheckpointWait waiting(Nanoseconds each, Nanoseconds step, const CheckpointPlan& plan) {
+  const auto wait = static_cast<double>(each);
+  CheckpointWait result{.each = each, .a_step = wait / static_cast<double>(plan.steps), .share = 0};
+  result.share = result.a_step / (result.a_step + static_cast<double>(step));
+  if (plan.mean_time_between_failures) {
+    const double best = std::sqrt(2 * wait * *plan.mean_time_between_failures * kGiga);
+    result.best_steps = std::max(1.0, best / static_cast<double>(step));
+  }
+  return result;
+}
+
+}  // namespace
+
+Expected<CheckpointCost> checkpoint_cost(const Evaluation& planned, const Workload& workload,
+                                         const CheckpointPlan& plan) {
+  const Nanoseconds step = planned.step();
+  PPSIM_RETURN_IF_ERROR(check(plan, step));
+  const Parallelism& spread = workload.parallelism;
+  const NodeDescription& node = workload.cluster.node;
+  CheckpointCost cost{.writing_nodes = writing_nodes(workload, plan.all_replicas)};
+  const double each = kWeight + kMaster + 2.0 * workload.stack.moment_bytes;
+  cost.bytes = each * static_cast<double>(parameter_count(workload.model));
+  const double writers = spread.tensor * (plan.all_replicas ? spread.data * spread.context : 1);
+  cost.gpu_bytes = cost.bytes * largest_rank(planned) / writers;
+  const double network = node.node_gbytes.value_or(0) * kGiga;
+  const double of_node = plan.node_storage.value_or(network > 0 ? network : plan.storage);
+  cost.copy = nanoseconds(cost.gpu_bytes, workload.cluster.gpu.host_gbytes * kGiga);
+  cost.write = nanoseconds(cost.bytes, std::min(plan.storage, of_node * cost.writing_nodes));
+  cost.together = waiting(checked_add(cost.copy, cost.write), step, plan);
+  // The write has the steps up to the next checkpoint, and that one's copy needs its memory.
+  const double room = static_cast<double>(step) * static_cast<double>(plan.steps);
+  const double late = std::max(0.0, static_cast<double>(cost.write) - room);
+  cost.beside = waiting(checked_add(cost.copy, checked_round(late)), step, plan);
+  return cost;
+}
+
+}  // namespace ppsim::planner

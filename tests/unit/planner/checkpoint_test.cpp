@@ -1,0 +1,99 @@
+// What writing checkpoints costs a step, in closed form.
+
+#include "ppsim/planner/effects/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ppsim/planner/ir_source.hpp"
+#include "ppsim/workload/cluster.hpp"
+
+namespace ppsim::checkpoint_test {
+namespace {
+
+Workload job(int nodes = 1) {
+  Workload work{.model = model_from_name("llama3-8b").value(),
+                .cluster = cluster_from_name("dgx-h100", nodes).value(),
+                .parallelism = {.tensor = 2,
+                                .pipeline = 4,
+                                .data = nodes,
+                                .microbatch_size = 1,
+                                .global_batch_size = 8 * nodes,
+                                .sequence = 2048},
+                .stack = stack_from_name("megatron-core").value()};
+  return work;
+}
+
+Evaluation step_of(const Workload& work) {
+  const auto ir =
+      ir_from_name("1f1b", {.ranks = 4, .microbatches = work.parallelism.microbatches()}, work).value();
+  auto costs = bind_cost_source(work, pipeline_of(ir)).value();
+  auto program = to_program(ir, {}, &costs.tables.costs).value();
+  return evaluate("1f1b", std::move(program), std::move(costs)).value();
+}
+
+CheckpointCost cost_of(const Workload& work, const CheckpointPlan& plan) {
+  return checkpoint_cost(step_of(work), work, plan).value();
+}
+
+TEST(Checkpoint, BytesAreThoseOfMixedPrecisionAdam) {
+  // arXiv 1910.02054, section 3.1: 2 bytes of weights and 12 of optimizer state a parameter.
+  const CheckpointCost cost = cost_of(job(), {.storage = 1e9});
+  EXPECT_EQ(cost.bytes, 14.0 * static_cast<double>(parameter_count(job().model)));
+  EXPECT_NEAR(static_cast<double>(cost.write), cost.bytes, 1);
+  EXPECT_GE(cost.gpu_bytes * 8, cost.bytes);  // nobody has less than the mean of all who have most
+  Workload halved = job();
+  halved.stack.moment_bytes = 2;
+  EXPECT_EQ(cost_of(halved, {.storage = 1e9}).bytes * 14, cost.bytes * 10);
+}
+
+TEST(Checkpoint, TheSlowerOfStorageAndNodesDecides) {
+  const auto write = [&](const CheckpointPlan& plan) { return cost_of(job(2), plan).write; };
+  const Nanoseconds alone = write({.storage = 1e9});
+  EXPECT_EQ(write({.storage = 1e9, .node_storage = 4e9}), alone);
+  EXPECT_NEAR(static_cast<double>(write({.storage = 1e9, .node_storage = 0.25e9})),
+              2.0 * static_cast<double>(alone), 2);
+}
+
+TEST(Checkpoint, ReplicasShareTheCopy) {
+  const CheckpointCost all = cost_of(job(2), {.storage = 1e9});
+  const CheckpointCost first = cost_of(job(2), {.storage = 1e9, .all_replicas = false});
+  EXPECT_DOUBLE_EQ(first.gpu_bytes, 2 * all.gpu_bytes);
+  EXPECT_EQ(first.bytes, all.bytes);
+  EXPECT_EQ(all.writing_nodes, 2);
+}
+
+TEST(Checkpoint, TrainingWaitsForTheCopyAloneUntilStorageIsLate) {
+  const Workload work = job();
+  const Evaluation step = step_of(work);
+  const CheckpointCost cost = checkpoint_cost(step, work, {.storage = 1e9, .steps = 1000}).value();
+  EXPECT_EQ(cost.together.each, cost.copy + cost.write);
+  EXPECT_EQ(cost.beside.each, cost.copy);
+  EXPECT_DOUBLE_EQ(cost.together.a_step * 1000, static_cast<double>(cost.together.each));
+  const CheckpointCost late = checkpoint_cost(step, work, {.storage = 1e9, .steps = 1}).value();
+  EXPECT_EQ(late.beside.each, late.copy + late.write - step.step());
+}
+
+TEST(Checkpoint, TheBestIntervalIsYoungs) {
+  // CACM 17 (1974): the root of twice the wait times the time between failures.
+  const Workload work = job();
+  const Evaluation step = step_of(work);
+  const CheckpointCost cost =
+      checkpoint_cost(step, work, {.storage = 1e9, .mean_time_between_failures = 7200}).value();
+  const double wait = static_cast<double>(cost.together.each) * 1e-9;
+  EXPECT_NEAR(*cost.together.best_steps,
+              std::sqrt(2 * wait * 7200) / (static_cast<double>(step.step()) * 1e-9), 1e-6);
+}
+
+TEST(Checkpoint, WhatCannotBeIsRefused) {
+  const Workload work = job();
+  const Evaluation step = step_of(work);
+  for (const CheckpointPlan& plan : {CheckpointPlan{}, CheckpointPlan{.storage = 1e9, .node_storage = 0},
+                                     CheckpointPlan{.storage = 1e9, .steps = 0},
+                                     CheckpointPlan{.storage = 1e9, .mean_time_between_failures = 0}})
+    EXPECT_EQ(checkpoint_cost(step, work, plan).error().code, ErrorCode::bad_argument);
+}
+
+}  // namespace
+}  // namespace ppsim::checkpoint_test
