@@ -17,19 +17,25 @@ void report_events(benchmark::State& state, std::int64_t events) {
   state.counters["events"] = static_cast<double>(events);
 }
 
-/// Nodes of eight ranks with one NIC each, ranks by turns on all nodes: every message leaves its node.
+/// Nodes of eight ranks with one NIC each, ranks by turns on all nodes: every message leaves its node. The
+/// core carries one message of `over` ranks: where that is 64, it alone ties all of 64 ranks.
 void shared_nics(benchmark::State& state) {
   const Shape shape{static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1};
   const AnalyzedProgram analyzed(lowered_program(shape), rendezvous());
   const SharedLinks links =
-      shared_links(analyzed, {.ranks = 8, .cyclic = true, .core = simulator::kFullSpeed * shape.ranks / 16});
+      shared_links(analyzed, {.ranks = 8, .cyclic = true, .core = simulator::kFullSpeed * shape.ranks / state.range(2)});
   const CostTable costs = bench_costs();
   const auto items = static_cast<std::int64_t>(compile(analyzed).value().items.size());
   for (auto _ : state)
     benchmark::DoNotOptimize(simulate_shared(analyzed, {costs, CostTable()}, links).value());
   report_events(state, items);
 }
-BENCHMARK(shared_nics)->ArgNames({"p", "m"})->Args({8, 64})->Args({64, 512})->Unit(benchmark::kMillisecond);
+BENCHMARK(shared_nics)
+    ->ArgNames({"p", "m", "over"})
+    ->Args({8, 64, 16})
+    ->Args({64, 512, 16})
+    ->Args({64, 512, 64})
+    ->Unit(benchmark::kMillisecond);
 
 /// TP 8, PP 8, DP 16, 16 microbatches, 12 layers a stage with two exchanges each, gradients reduced at the
 /// end, and a core that is 2:1 oversubscribed.
