@@ -248,22 +248,27 @@ class RankWalk {
   std::string impossible_;
 };
 
-/// The predecessors of the instructions of some ranks, numbered as if there were no others before them.
-ExecutionGraph waits_of(const Program& program, const TransportCapabilities& capabilities,
-                        const RankRange& ranks) {
+/// Memory for the waits of some ranks. Who starts the threads asks for it: memory that a thread asks for
+/// itself is used by no one after it.
+ExecutionGraph room_for_waits(const Program& program, const TransportCapabilities& capabilities,
+                              const RankRange& ranks) {
   ExecutionGraph graph;
   graph.capabilities = capabilities;
   const std::size_t size = program.first(ranks.last).index() - program.first(ranks.first).index();
   graph.predecessor_begin.reserve(size + 1);
   graph.predecessors.reserve(size * 2);
   graph.reasons.reserve(size * 2);
+  return graph;
+}
+
+/// The predecessors of the instructions of some ranks, numbered as if there were no others before them.
+void add_waits(const Program& program, const RankRange& ranks, ExecutionGraph& graph) {
   graph.predecessor_begin.push_back(0);
   FactIndex facts(program.pipeline(), FactIndex::OneRank());
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
     const bool all_belong = facts.start(program, rank);
     RankWalk(program, facts, rank, graph).run(all_belong);
   }
-  return graph;
 }
 
 /// Adds what was made of the ranks that follow.
@@ -276,18 +281,41 @@ void append(ExecutionGraph& graph, const ExecutionGraph& more) {
   graph.unsatisfiable.insert(graph.unsatisfiable.end(), more.unsatisfiable.begin(), more.unsatisfiable.end());
 }
 
-/// Instructions wait for others of their own rank alone, so that ranks are walked apart.
-ExecutionGraph waits_of_all(const Program& program, const TransportCapabilities& capabilities) {
-  std::vector<ExecutionGraph> parts =
-      by_rank_ranges(program, [&](const RankRange& ranks) { return waits_of(program, capabilities, ranks); });
+ExecutionGraph room_for_meetings(const Program& program, const TransportCapabilities& capabilities) {
+  ExecutionGraph graph;
+  graph.capabilities = capabilities;
+  graph.messages.reserve(program.action_count() / 2);  // nearly all have two ends
+  graph.message_begin.reserve(program.size() + 1);
+  graph.message_items.reserve(program.action_count());
+  graph.meeting_of.reserve(program.size());
+  return graph;
+}
+
+/// Adds the messages and meetings, which need no waits.
+void add_meetings(const Program& program, ExecutionGraph& graph) {
+  add_messages(program, graph);
+  add_collective_meetings(program, graph);
+}
+
+/// Puts the waits of all ranks together.
+ExecutionGraph joined(const Program& program, std::span<ExecutionGraph> parts) {
   std::size_t waits = 0;
   for (const ExecutionGraph& part : parts) waits += part.predecessors.size();
   ExecutionGraph& graph = parts.front();
   graph.predecessor_begin.reserve(program.size() + 1);
   graph.predecessors.reserve(waits);
   graph.reasons.reserve(waits);
-  for (std::size_t i = 1; i < parts.size(); ++i) append(graph, std::exchange(parts[i], ExecutionGraph()));
+  for (ExecutionGraph& part : parts.subspan(1)) append(graph, std::exchange(part, ExecutionGraph()));
   return std::move(graph);
+}
+
+void take_meetings(ExecutionGraph& graph, ExecutionGraph& from) {
+  graph.messages = std::move(from.messages);
+  graph.message_begin = std::move(from.message_begin);
+  graph.message_items = std::move(from.message_items);
+  graph.meetings = std::move(from.meetings);
+  graph.meeting_members = std::move(from.meeting_members);
+  graph.meeting_of = std::move(from.meeting_of);
 }
 
 }  // namespace
@@ -310,9 +338,21 @@ bool is_chained(const LaunchChain& chain, const Program& program, InstructionId 
 ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {
   PPSIM_CHECK(!capabilities.residency || capabilities.launches.order == LaunchOrder::none,
               "a residency limit with ordered launches");
-  ExecutionGraph graph = waits_of_all(program, capabilities);
-  add_messages(program, graph);
-  add_collective_meetings(program, graph);
+  const std::vector<RankRange> ranges = rank_ranges(program);
+  std::vector<ExecutionGraph> parts;
+  for (const RankRange& range : ranges) parts.push_back(room_for_waits(program, capabilities, range));
+  if (ranges.size() == 1) {
+    add_waits(program, ranges.front(), parts.front());
+    add_meetings(program, parts.front());
+    return std::move(parts.front());
+  }
+  // Instructions wait for others of their own rank alone, so that ranks are walked apart.
+  parts.push_back(room_for_meetings(program, capabilities));
+  all_at_once(parts.size(), [&](std::size_t i) {
+    return i < ranges.size() ? add_waits(program, ranges[i], parts[i]) : add_meetings(program, parts[i]);
+  });
+  ExecutionGraph graph = joined(program, std::span(parts).first(ranges.size()));
+  take_meetings(graph, parts.back());
   return graph;
 }
 

@@ -1,21 +1,37 @@
 #include "ppsim/core/execution/rank_ranges.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 namespace ppsim {
+namespace {
 
-std::vector<RankRange> rank_ranges(const Program& program) {
+std::atomic<std::size_t> cut_for_tests{0};
+
+std::size_t range_count(std::size_t instructions) {
   constexpr std::size_t kWorthAThread = 50'000;  // instructions
-  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
-  const std::size_t most = std::min<std::size_t>(ranks, std::thread::hardware_concurrency());
-  const std::size_t count = std::max<std::size_t>(1, std::min(most, program.size() / kWorthAThread));
+  if (const std::size_t count = cut_for_tests.load(); count > 0) return count;
+  return std::min<std::size_t>(std::thread::hardware_concurrency(), instructions / kWorthAThread);
+}
+
+}  // namespace
+
+void cut_ranks_into(std::size_t count) { cut_for_tests = count; }
+
+std::vector<RankRange> rank_ranges(int ranks, std::size_t instructions) {
+  const auto all = static_cast<std::size_t>(ranks);
+  const std::size_t count = std::max<std::size_t>(1, std::min(all, range_count(instructions)));
   std::vector<RankRange> ranges;
   for (std::size_t i = 0; i < count; ++i) {
-    ranges.push_back({RankId(static_cast<std::int32_t>(ranks * i / count)),
-                      RankId(static_cast<std::int32_t>(ranks * (i + 1) / count))});
+    ranges.push_back({RankId(static_cast<std::int32_t>(all * i / count)),
+                      RankId(static_cast<std::int32_t>(all * (i + 1) / count))});
   }
   return ranges;
+}
+
+std::vector<RankRange> rank_ranges(const Program& program) {
+  return rank_ranges(program.pipeline().ranks(), program.size());
 }
 
 }  // namespace ppsim

@@ -72,15 +72,21 @@ Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& d
                                                    " ranks has " + std::to_string(draft.rows.size()) +
                                                    " rows");
   }
-  ProgramWriter writer(std::move(pipeline), draft.communicators);
-  writer.set_send_done_delay(draft.send_done_delay);
+  IdVector<RankId, RowSize> sizes;
   for (const std::vector<InstructionDraft>& row : draft.rows) {
-    writer.begin_row(row.size());
-    for (const InstructionDraft& item : row) {
-      writer.append({item.actions, item.communicators, item.after, item.form, item.blocking});
-    }
+    RowSize size{row.size(), 0};
+    for (const InstructionDraft& item : row) size.actions += item.actions.size();
+    sizes.push_back(size);
   }
-  return writer.finish();
+  ProgramWriter writer(std::move(pipeline), draft.communicators, sizes);
+  writer.set_send_done_delay(draft.send_done_delay);
+  ProgramWriter::Part part = writer.part();
+  for (RankId rank(0); rank.index() < draft.rows.size(); rank = next(rank)) {
+    part.begin_row(rank);
+    for (const InstructionDraft& item : draft.rows[rank])
+      part.append({item.actions, item.communicators, item.after, item.form, item.blocking});
+  }
+  return writer.finish({std::move(part)});
 }
 
 ProgramDraft to_draft(const Program& program) {

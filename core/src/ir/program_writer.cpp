@@ -7,10 +7,24 @@
 
 namespace ppsim {
 
-ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators)
-    : program_(std::move(pipeline)) {
+ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators,
+                             const IdVector<RankId, RowSize>& rows)
+    : program_(std::move(pipeline)), first_action_{0} {
+  PPSIM_CHECK(rows.size() == static_cast<std::size_t>(program_.pipeline_.ranks()),
+              "a Program has one row per rank");
   program_.communicators_ = std::move(communicators);
   program_.rank_begin_.push_back(0);
+  for (const RowSize& row : rows) {
+    const auto before = static_cast<std::size_t>(program_.rank_begin_.back());
+    PPSIM_CHECK(
+        row.instructions <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) - before,
+        "more instructions than ids");
+    program_.rank_begin_.push_back(static_cast<std::int32_t>(before + row.instructions));
+    first_action_.push_back(first_action_.back() + row.actions);
+  }
+  program_.instructions_.resize(static_cast<std::size_t>(program_.rank_begin_.back()));
+  program_.actions_.resize(first_action_.back());
+  program_.action_communicator_.resize(first_action_.back());
   check_communicators({program_.pipeline_, program_.communicators_}, rules_);
 }
 
@@ -19,53 +33,72 @@ void ProgramWriter::set_send_done_delay(int delay) {
   program_.send_done_delay_ = delay;
 }
 
-void ProgramWriter::reserve(std::size_t instructions, std::size_t actions) {
-  program_.instructions_.reserve(instructions);
-  program_.actions_.reserve(actions);
-  program_.action_communicator_.reserve(actions);
+void ProgramWriter::Part::begin_row(RankId rank) {
+  if (rank_.valid()) {
+    end_row();
+    PPSIM_CHECK(rank == next(rank_), "a part writes rows that follow each other");
+  } else {
+    first_ = rank;
+    next_instruction_ = writer_->program_.first(rank).index();
+    next_action_ = writer_->first_action_[rank.index()];
+  }
+  rank_ = rank;
 }
 
-void ProgramWriter::begin_row(std::size_t size) {
-  const auto written = static_cast<std::size_t>(program_.rank_begin_.back());
-  PPSIM_CHECK(program_.instructions_.size() == written, "the row before is shorter or longer than announced");
-  PPSIM_CHECK(size <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) - written,
-              "more instructions than ids");
-  row_size_ = size;
-  program_.rank_begin_.push_back(static_cast<std::int32_t>(written + size));
+void ProgramWriter::Part::end_row() const {
+  PPSIM_CHECK(next_instruction_ == writer_->program_.last(rank_).index() &&
+                  next_action_ == writer_->first_action_[rank_.index() + 1],
+              "a row is shorter or longer than announced");
 }
 
-void ProgramWriter::append(const InstructionView& instruction) {
-  const std::size_t rows = program_.rank_begin_.size() - 1;
-  const auto begin = static_cast<std::size_t>(program_.rank_begin_[rows - 1]);
-  const InstructionPlace place{RankId(static_cast<std::int32_t>(rows - 1)),
-                               program_.instructions_.size() - begin, row_size_};
-  check_instruction({program_.pipeline_, program_.communicators_}, place, instruction, rules_);
+void ProgramWriter::Part::append(const InstructionView& instruction) {
+  const Program& program = writer_->program_;
+  const auto begin = program.first(rank_).index();
+  const InstructionPlace place{rank_, next_instruction_ - begin, program.last(rank_).index() - begin};
+  check_instruction({program.pipeline_, program.communicators_}, place, instruction, rules_);
   write(instruction);
 }
 
-void ProgramWriter::write(const InstructionView& instruction) {
-  Instruction item;
-  item.first_action = static_cast<std::uint32_t>(program_.actions_.size());
-  item.first_after = static_cast<std::uint32_t>(program_.after_.size());
+void ProgramWriter::Part::write(const InstructionView& instruction) {
+  Program& program = writer_->program_;
+  PPSIM_CHECK(next_instruction_ < program.last(rank_).index() &&
+                  next_action_ + instruction.actions.size() <= writer_->first_action_[rank_.index() + 1],
+              "a row is longer than announced");
+  Instruction& item = program.instructions_[next_instruction_++];
+  item.first_action = static_cast<std::uint32_t>(next_action_);
+  item.first_after = static_cast<std::uint32_t>(after_.size());
   item.action_count = static_cast<std::uint16_t>(instruction.actions.size());
   item.after_count = static_cast<std::uint16_t>(instruction.after.size());
   item.form = instruction.form;
   item.blocking = instruction.blocking;
-  program_.instructions_.push_back(item);
-  for (std::size_t a = 0; a < instruction.actions.size(); ++a) {
-    program_.actions_.push_back(instruction.actions[a]);
-    program_.action_communicator_.push_back(
-        a < instruction.communicators.size() ? instruction.communicators[a] : CommunicatorId());
+  for (std::size_t a = 0; a < instruction.actions.size(); ++a, ++next_action_) {
+    program.actions_[next_action_] = instruction.actions[a];
+    if (a < instruction.communicators.size())
+      program.action_communicator_[next_action_] = instruction.communicators[a];
   }
-  const std::int32_t begin = program_.rank_begin_[program_.rank_begin_.size() - 2];
-  for (const int after : instruction.after) program_.after_.emplace_back(begin + after);
+  const std::int32_t begin = program.first(rank_).value();
+  for (const int after : instruction.after) after_.emplace_back(begin + after);
 }
 
-Expected<Program> ProgramWriter::finish() {
-  PPSIM_CHECK(program_.rank_begin_.size() == static_cast<std::size_t>(program_.pipeline_.ranks()) + 1,
-              "a Program has one row per rank");
-  PPSIM_CHECK(program_.instructions_.size() == static_cast<std::size_t>(program_.rank_begin_.back()),
-              "the last row is shorter or longer than announced");
+/// A part counts its `after` as if there were no others before it.
+void ProgramWriter::take_after(const Part& part) {
+  const auto before = static_cast<std::uint32_t>(program_.after_.size());
+  program_.after_.insert(program_.after_.end(), part.after_.begin(), part.after_.end());
+  if (before == 0) return;
+  for (InstructionId id = program_.first(part.first_); id < program_.last(part.rank_); id = next(id))
+    program_.instructions_[id.index()].first_after += before;
+}
+
+Expected<Program> ProgramWriter::finish(const std::vector<Part>& parts) {
+  RankId expected(0);
+  for (const Part& part : parts) {
+    PPSIM_CHECK(part.first_ == expected, "parts follow each other");
+    part.end_row();
+    take_after(part);
+    rules_.add(part.rules_);
+    expected = next(part.rank_);
+  }
+  PPSIM_CHECK(expected.value() == program_.pipeline_.ranks(), "a Program has one row per rank");
   if (!rules_.hold()) return make_error(ErrorCode::bad_argument, rules_.text());
   program_.number_queues();
   return std::move(program_);

@@ -17,28 +17,55 @@ struct InstructionView {
   bool blocking = false;
 };
 
+/// What the list of a rank will hold.
+struct RowSize {
+  std::size_t instructions = 0;
+  std::size_t actions = 0;
+};
+
 /// Makes a Program instruction by instruction, straight into its flat arrays, and checks what ProgramBuilder
 /// promises.
 class ProgramWriter {
  public:
-  ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators);
+  /// Writes the rows of some ranks that follow each other. Several may write at the same time.
+  class Part {
+   public:
+    /// Requires: the row before is as long as announced.
+    void begin_row(RankId rank);
+    void append(const InstructionView& instruction);
+
+   private:
+    friend class ProgramWriter;
+    explicit Part(ProgramWriter& writer) : writer_(&writer) {}
+    void end_row() const;
+    void write(const InstructionView& instruction);
+
+    ProgramWriter* writer_;
+    RankId first_;  ///< invalid before the first row
+    RankId rank_;
+    std::size_t next_instruction_ = 0;
+    std::size_t next_action_ = 0;
+    std::vector<InstructionId> after_;
+    Rules rules_;
+  };
+
+  /// Requires: a size for every rank.
+  ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators,
+                const IdVector<RankId, RowSize>& rows);
 
   /// Requires: not negative.
   void set_send_done_delay(int delay);
-  void reserve(std::size_t instructions, std::size_t actions);
-  /// Starts the list of the next rank, which will have `size` instructions.
-  void begin_row(std::size_t size);
-  void append(const InstructionView& instruction);
+  [[nodiscard]] Part part() { return Part(*this); }
 
-  /// Requires: a row for every rank, as long as announced.
+  /// Requires: parts in the order of their ranks, which have written every row.
   /// Errors: those of ProgramBuilder::build.
-  [[nodiscard]] Expected<Program> finish();
+  [[nodiscard]] Expected<Program> finish(const std::vector<Part>& parts);
 
  private:
-  void write(const InstructionView& instruction);
+  void take_after(const Part& part);
 
   Program program_;
-  std::size_t row_size_ = 0;
+  std::vector<std::size_t> first_action_;  ///< per rank, and one past the end
   Rules rules_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace ppsim {
 
@@ -12,18 +13,28 @@ class Rules {
   template <class... Parts>
   void broken(const Parts&... parts) {
     if (++count_ > kMaxListed) return;
-    if (count_ > 1) text_ << '\n';
-    (text_ << ... << parts);
+    std::ostringstream line;
+    (line << ... << parts);
+    lines_.push_back(line.str());
+  }
+  /// Adds what others found later.
+  void add(const Rules& more) {
+    count_ += more.count_;
+    for (const std::string& line : more.lines_) {
+      if (lines_.size() < kMaxListed) lines_.push_back(line);
+    }
   }
   [[nodiscard]] bool hold() const { return count_ == 0; }
   [[nodiscard]] std::string text() const {
-    if (count_ <= kMaxListed) return text_.str();
-    return text_.str() + "\nand " + std::to_string(count_ - kMaxListed) + " more";
+    std::string text;
+    for (const std::string& line : lines_) text += (text.empty() ? "" : "\n") + line;
+    if (count_ > kMaxListed) text += "\nand " + std::to_string(count_ - kMaxListed) + " more";
+    return text;
   }
 
  private:
   static constexpr std::size_t kMaxListed = 50;
-  std::ostringstream text_;
+  std::vector<std::string> lines_;
   std::size_t count_ = 0;
 };
 

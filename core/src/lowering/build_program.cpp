@@ -8,11 +8,12 @@
 namespace ppsim::lowering {
 namespace {
 
-void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignment, ProgramWriter& writer) {
+void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignment,
+               ProgramWriter::Part& part) {
   const std::vector<AfterEdge> edges = edges_of_places(row);
   auto edge = edges.begin();
   std::vector<int> after;
-  writer.begin_row(row.lines.size());
+  part.begin_row(rank);
   for (std::size_t i = 0; i < row.lines.size(); ++i) {
     std::array<Action, 2> actions;
     std::array<CommunicatorId, 2> communicators;
@@ -25,37 +26,59 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
     after.clear();
     for (; edge != edges.end() && edge->later == static_cast<std::int32_t>(i); ++edge)
       after.push_back(edge->earlier);
-    writer.append({.actions = {actions.data(), count},
-                   .communicators = {communicators.data(), count},
-                   .after = after,
-                   .form = form_of(row, row.lines[i])});
+    part.append({.actions = {actions.data(), count},
+                 .communicators = {communicators.data(), count},
+                 .after = after,
+                 .form = form_of(row, row.lines[i])});
   }
+}
+
+/// Some ranks that follow each other: what their rows will hold, and their communicators.
+struct Counted {
+  std::vector<RowSize> sizes;
+  CommunicatorAssignment assignment;
+};
+
+Counted counted(const LineRows& rows, const RankRange& ranks, CommunicatorAssignment assignment) {
+  Counted part{{}, std::move(assignment)};
+  for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
+    const LineRow& row = rows[rank];
+    RowSize size{row.lines.size(), 0};
+    for (const Line& line : row.lines) {
+      row.for_each_action(line, [&](const Action& action) {
+        ++size.actions;
+        if (is_communication(action.kind)) part.assignment.use(action, rank);
+      });
+    }
+    part.sizes.push_back(size);
+  }
+  return part;
 }
 
 }  // namespace
 
 Expected<Program> build_program(const Pipeline& pipeline, const LoweringOptions& options, LineRows rows) {
+  const std::vector<RankRange> ranges = ranges_of(rows);
+  std::vector<Counted> parts = all_at_once(ranges.size(), [&](std::size_t i) {
+    return counted(rows, ranges[i], CommunicatorAssignment(pipeline, options.communicators));
+  });
   CommunicatorAssignment assignment(pipeline, options.communicators);
-  std::size_t lines = 0;
-  std::size_t actions = 0;
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    const LineRow& row = rows[RankId(r)];
-    lines += row.lines.size();
-    for (const Line& line : row.lines) {
-      row.for_each_action(line, [&](const Action& action) {
-        ++actions;
-        if (is_communication(action.kind)) assignment.use(action, RankId(r));
-      });
-    }
+  IdVector<RankId, RowSize> sizes;
+  for (const Counted& part : parts) {
+    assignment.use(part.assignment);
+    for (const RowSize& size : part.sizes) sizes.push_back(size);
   }
-  ProgramWriter writer(pipeline, assignment.number());
+  ProgramWriter writer(pipeline, assignment.number(), sizes);
   writer.set_send_done_delay(options.send_done_delay);
-  writer.reserve(lines, actions);
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    write_row(RankId(r), rows[RankId(r)], assignment, writer);
-    rows[RankId(r)] = {};
-  }
-  return writer.finish();
+  return writer.finish(all_at_once(parts.size(), [&](std::size_t i) {
+    ProgramWriter::Part written = writer.part();
+    parts[i].assignment.number_as(assignment);
+    for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank)) {
+      write_row(rank, rows[rank], parts[i].assignment, written);
+      rows[rank] = {};
+    }
+    return written;
+  }));
 }
 
 }  // namespace ppsim::lowering

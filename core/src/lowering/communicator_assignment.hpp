@@ -17,9 +17,13 @@ class CommunicatorAssignment {
 
   /// A misplaced action makes its rank a member too, so that the draft is a Program, if a wrong one.
   void use(const Action& action, RankId own);
+  /// Adds all that another one was told.
+  void use(const CommunicatorAssignment& part);
   /// The communicators in use, numbered.
   [[nodiscard]] std::vector<Communicator> number();
-  /// Requires: use(action, own), then number().
+  /// Takes the numbers of one that was told at least as much.
+  void number_as(const CommunicatorAssignment& whole);
+  /// Requires: use(action, own), then number() or number_as().
   [[nodiscard]] CommunicatorId of(const Action& action, RankId own);
 
  private:

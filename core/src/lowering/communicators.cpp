@@ -141,6 +141,15 @@ void CommunicatorAssignment::use(const Action& action, RankId own) {
   recent = {own, action.peer, &entry};
 }
 
+void CommunicatorAssignment::use(const CommunicatorAssignment& part) {
+  for (const auto& [key, entry] : part.entries_)
+    entries_[key].members.insert(entry.members.begin(), entry.members.end());
+}
+
+void CommunicatorAssignment::number_as(const CommunicatorAssignment& whole) {
+  for (auto& [key, entry] : entries_) entry.number = whole.entries_.at(key).number;
+}
+
 std::vector<Communicator> CommunicatorAssignment::number() {
   const int queue = policy_ == CommunicatorPolicy::per_rank ? 0 : -1;
   std::vector<Communicator> communicators;

@@ -4,6 +4,12 @@
 
 namespace ppsim::lowering {
 
+std::vector<RankRange> ranges_of(const LineRows& rows) {
+  std::size_t lines = 0;
+  for (const LineRow& row : rows) lines += row.lines.size();
+  return rank_ranges(static_cast<int>(rows.size()), lines);
+}
+
 InstructionForm form_of(const LineRow& row, const Line& line) {
   if (row.second_of(line) == nullptr) return InstructionForm::single;
   return is_transfer(line.action.kind) ? InstructionForm::group : InstructionForm::overlap;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lowering/order/after_edge.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/units.hpp"
 
@@ -41,6 +42,9 @@ struct LineRow {
 };
 
 using LineRows = IdVector<RankId, LineRow>;
+
+/// The ranges in which rows are worked on at the same time.
+[[nodiscard]] std::vector<RankRange> ranges_of(const LineRows& rows);
 
 [[nodiscard]] InstructionForm form_of(const LineRow& row, const Line& line);
 

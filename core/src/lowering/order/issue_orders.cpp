@@ -140,11 +140,15 @@ void sort_by_merging(LineRow& row) {
 }  // namespace
 
 void sort_by_time(LineRows& rows) {
-  for (LineRow& row : rows) {
-    PPSIM_CHECK(row.times.size() == row.lines.size(), "every line needs a time");
-    if (!sort_by_moving(row)) sort_by_merging(row);
-    row.times = {};
-  }
+  const std::vector<RankRange> ranges = ranges_of(rows);
+  all_at_once(ranges.size(), [&](std::size_t i) {
+    for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank)) {
+      LineRow& row = rows[rank];
+      PPSIM_CHECK(row.times.size() == row.lines.size(), "every line needs a time");
+      if (!sort_by_moving(row)) sort_by_merging(row);
+      row.times = {};
+    }
+  });
 }
 
 void order_by_issue(LineRows& rows) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <future>
 #include <type_traits>
 #include <vector>
@@ -15,21 +16,39 @@ struct RankRange {
 };
 
 /// All ranks, cut into one range for each processor where there is enough to do; else one range.
+[[nodiscard]] std::vector<RankRange> rank_ranges(int ranks, std::size_t instructions);
 [[nodiscard]] std::vector<RankRange> rank_ranges(const Program& program);
 
-/// What `work` makes of each range, all at the same time.
-/// Order: that of the ranks, so that who puts the parts together has the same on any number of processors.
-/// Errors: what `work` throws of the first range that does.
+/// For tests: from now on rank_ranges() cuts into `count` ranges, or as many as there are ranks, whatever the
+/// processors and the work. 0: as usual.
+void cut_ranks_into(std::size_t count);
+
+/// What `work` makes of each of 0 to count - 1, all at the same time.
+/// Order: ascending, so that who puts the parts together has the same on any number of processors.
+/// Requires: a count of at least 1.
+/// Errors: what `work` throws of the first that does.
+template <class Work>
+auto all_at_once(std::size_t count, const Work& work) {
+  using Part = std::invoke_result_t<Work, std::size_t>;
+  std::vector<std::future<Part>> others;
+  for (std::size_t i = 1; i < count; ++i)
+    others.push_back(std::async(std::launch::async, [&work, i] { return work(i); }));
+  if constexpr (std::is_void_v<Part>) {
+    work(0);
+    for (std::future<void>& other : others) other.get();
+  } else {
+    std::vector<Part> parts;
+    parts.push_back(work(0));
+    for (std::future<Part>& other : others) parts.push_back(other.get());
+    return parts;
+  }
+}
+
+/// What `work` makes of each range, all at the same time and in the order of the ranks.
 template <class Work>
 [[nodiscard]] auto by_rank_ranges(const Program& program, const Work& work) {
   const std::vector<RankRange> ranges = rank_ranges(program);
-  std::vector<std::future<std::invoke_result_t<Work, RankRange>>> others;
-  for (std::size_t i = 1; i < ranges.size(); ++i)
-    others.push_back(std::async(std::launch::async, [&work, range = ranges[i]] { return work(range); }));
-  std::vector<std::invoke_result_t<Work, RankRange>> parts;
-  parts.push_back(work(ranges.front()));
-  for (auto& other : others) parts.push_back(other.get());
-  return parts;
+  return all_at_once(ranges.size(), [&](std::size_t i) { return work(ranges[i]); });
 }
 
 }  // namespace ppsim
