@@ -82,7 +82,7 @@ Expected<std::string> read_text_file(const std::string& path) {
   if (!in) return cannot("read", path, errno != 0 ? errno : EIO);
   text << in.rdbuf();
   if (in.bad()) return cannot("read", path, EIO);
-  return text.str();
+  return std::move(text).str();
 }
 
 Expected<void> check_writable(const std::string& path) {

@@ -4,16 +4,9 @@
 
 namespace ppsim {
 
-FactIndex::FactIndex(const Pipeline& pipeline)
-    : pipeline_(pipeline),
-      rows_(static_cast<std::size_t>(pipeline.stages())),
-      microbatches_(static_cast<std::size_t>(pipeline.microbatches())),
-      slices_(static_cast<std::size_t>(pipeline.slices())) {
-  for (std::size_t s = 0; s < rows_; ++s) row_of_.push_back(s);
-}
-
 FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
     : pipeline_(pipeline),
+      recent_(kOpKindCount * static_cast<std::size_t>(pipeline.stages())),
       row_of_(static_cast<std::size_t>(pipeline.stages()), 0),
       microbatches_(static_cast<std::size_t>(pipeline.microbatches())),
       slices_(static_cast<std::size_t>(pipeline.slices())) {
@@ -24,15 +17,34 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
   }
 }
 
-bool FactIndex::start(const Program& program, RankId rank) {
+void FactIndex::forget() {
   for (std::vector<InstructionId>& table : dense_) std::fill(table.begin(), table.end(), InstructionId());
   sparse_.clear();
+}
+
+/// Where an action of a stage and a microbatch may stand is a matter of its kind, stage, peer and route, and
+/// mostly what it was for the one before.
+bool FactIndex::belongs(const Action& action, RankId rank) {
+  const OpInfo& kind = info(action.kind);
+  if (kind.subject != Subject::stage || kind.microbatch != MicrobatchUse::required)
+    return belongs_on(pipeline_, action, rank);
+  Belonging& recent =
+      recent_[static_cast<std::size_t>(action.kind) * row_of_.size() + action.stage().index()];
+  const Belonging asked{rank, pipeline_.route_of(action.mb()), action.peer};
+  if (recent == asked) return true;
+  if (!belongs_on(pipeline_, action, rank)) return false;
+  recent = asked;
+  return true;
+}
+
+bool FactIndex::start(const Program& program, RankId rank) {
+  forget();
   bool all_belong = true;
   for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
     for (const Action& action : program.actions(id)) {
-      const bool belongs = belongs_on(pipeline_, action, rank);
-      if (belongs) add(rank, action, id);
-      all_belong = all_belong && belongs;
+      const bool belong = belongs(action, rank);
+      if (belong) add(rank, action, id);
+      all_belong = all_belong && belong;
     }
   }
   return all_belong;

@@ -13,12 +13,10 @@ namespace ppsim {
 /// Which instruction (or step of a schedule) provides a fact: the first one of the rank in issue order.
 class FactIndex {
  public:
-  /// For all ranks at once. Requires: `pipeline` outlives the index.
-  explicit FactIndex(const Pipeline& pipeline);
-
-  /// For one rank after another, in the memory that one takes: `start` forgets the rank before.
+  /// For one rank after another, in the memory that one takes: `start` and `forget` forget the rank before.
   struct OneRank {};
   FactIndex(const Pipeline& pipeline, OneRank);
+  void forget();
   /// Returns: whether all actions of the rank belong there.
   bool start(const Program& program, RankId rank);
 
@@ -78,8 +76,18 @@ class FactIndex {
     if (!entry.valid()) entry = provider;
   }
   [[nodiscard]] InstructionId sparse_provider(RankId rank, const Fact& fact) const;
+  [[nodiscard]] bool belongs(const Action& action, RankId rank);
+
+  /// What was found to belong on a rank last.
+  struct Belonging {
+    RankId rank;
+    RouteId route;
+    std::int32_t peer = -1;
+    friend bool operator==(const Belonging&, const Belonging&) = default;
+  };
 
   const Pipeline& pipeline_;
+  std::vector<Belonging> recent_;          ///< by kind and stage
   IdVector<StageId, std::size_t> row_of_;  ///< of the dense tables
   std::size_t rows_ = 0;
   std::size_t microbatches_;

@@ -11,6 +11,7 @@
 #include "ir/completeness.hpp"
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/facts.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 
 namespace ppsim {
 namespace {
@@ -74,41 +75,152 @@ class CellTraffic {
   std::vector<std::uint32_t> kinds_;
 };
 
-class ProgramChecker {
- public:
-  ProgramChecker(const Program& program, const ExecutionGraph& graph)
-      : program_(program), pipeline_(program.pipeline()), graph_(graph) {}
+/// Adds `more`.
+void append(std::vector<Violation>& found, const std::vector<Violation>& more) {
+  found.insert(found.end(), more.begin(), more.end());
+}
 
-  std::vector<Violation> run() {
-    for (const Unsatisfiable& u : graph_.unsatisfiable) report(u.instruction, u.why);
-    check_list_order();
-    check_counterparts();
-    check_participants();
-    check_counts();
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Violation& a, const Violation& b) { return a.instruction < b.instruction; });
-    return std::move(found_);
+/// What the rules that look at one rank after another find, each in the order of the ranks.
+struct RankViolations {
+  std::vector<Violation> order;         ///< waits for what stands later
+  std::vector<Violation> participants;  ///< collectives on a communicator of others
+  std::vector<Violation> counts;        ///< what is there twice, or is not undone
+};
+
+Violation violation(const Program& program, InstructionId id, const std::string& why) {
+  return {id, text_of("rank ", program.rank_of(id), ": ", why)};
+}
+
+/// Checks some ranks, one after another. Several may check other ranks at the same time.
+class RankChecker {
+ public:
+  RankChecker(const Program& program, const ExecutionGraph& graph, Completeness& cells)
+      : program_(program), pipeline_(program.pipeline()), graph_(graph), cells_(cells), traffic_(pipeline_) {}
+
+  void check(RankId rank) {
+    check_list_order(rank);
+    check_participants(rank);
+    check_counts(rank);
   }
+
+  [[nodiscard]] RankViolations take_found() { return std::move(found_); }
 
  private:
-  void report(InstructionId id, const std::string& why) {
-    found_.push_back({id, text_of("rank ", program_.rank_of(id), ": ", why)});
-  }
-
-  void check_list_order() {
-    for (std::size_t i = 0; i < program_.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+  void check_list_order(RankId rank) {
+    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
       const std::span<const InstructionId> predecessors = graph_.predecessors_of(id);
       for (std::size_t k = 0; k < predecessors.size(); ++k) {
         const InstructionId on = predecessors[k];
         if (on < id || graph_.reasons_of(id)[k] == WaitReason::launch) continue;
-        report(id, text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
-                           ", which stands later in the list"));
+        found_.order.push_back(
+            violation(program_, id,
+                      text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
+                              ", which stands later in the list")));
       }
     }
   }
 
-  void check_counterparts() {
+  /// Who must take part for the collective to mean what it says.
+  [[nodiscard]] std::vector<RankId> participants(const Action& action, RankId rank) const {
+    if (action.kind == OpKind::collective) return pipeline_.spec().collectives[action.collective()].members;
+    std::vector<RankId> ranks = {rank};
+    if (action.kind != OpKind::reduce_grad) return ranks;
+    for (const StageId stage : pipeline_.spec().blocks[action.block()].stages) {
+      ranks.push_back(pipeline_.rank_of(stage));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
+  void check_participants(RankId rank) {
+    if (graph_.meetings.empty()) return;
+    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+      const Action& action = program_.actions(id).front();
+      if (!is_collective(action.kind)) continue;
+      const Communicator& communicator = program_.communicator(program_.communicators_of(id).front());
+      if (communicator.members == participants(action, rank)) continue;
+      found_.participants.push_back(
+          violation(program_, id,
+                    text_of(action, " is on communicator ", communicator.name,
+                            ", whose members are not the ranks that take part in it")));
+    }
+  }
+
+  using Counted = std::pair<Action, InstructionId>;
+
+  /// Actions that may occur only once, and removals that must be undone. Requires: of one rank, in issue
+  /// order.
+  void check_unique(std::vector<Counted>& once) {
+    std::ranges::stable_sort(once, {}, &Counted::first);
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      const auto& [action, id] = once[i];
+      if (i > 0 && once[i - 1].first == action) {
+        found_.counts.push_back(violation(program_, id, text_of(action, " is there twice")));
+        continue;
+      }
+      const std::optional<OpKind> kind = return_of(action.kind);
+      if (!kind) continue;
+      Action back = action;
+      back.kind = *kind;
+      if (!std::ranges::binary_search(once, back, {}, &Counted::first))
+        found_.counts.push_back(violation(program_, id, text_of(action, " has no ", back, " on its rank")));
+    }
+  }
+
+  /// Calls visit(action, id) for the actions of a rank that belong there. One that does not is unsatisfiable.
+  template <class Visit>
+  void for_each_action(RankId rank, Visit&& visit) {
+    const bool all_belong = graph_.unsatisfiable.empty();
+    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+      for (const Action& action : program_.actions(id)) {
+        if (all_belong || belongs_on(pipeline_, action, rank)) visit(action, id);
+      }
+    }
+  }
+
+  /// Transfers are by far the most actions that may occur only once: they are sorted only where two of a kind
+  /// meet in a cell.
+  void check_counts(RankId rank) {
+    std::vector<Counted> once;
+    traffic_.clear();
+    bool twice = false;
+    for_each_action(rank, [&](const Action& action, InstructionId id) {
+      cells_.count(action);
+      if (info(action.kind).occurrence != Occurrence::once) return;
+      if (CellTraffic::is_arrival_or_departure(action.kind)) {
+        twice = !traffic_.add(action) || twice;
+      } else {
+        once.emplace_back(action, id);
+      }
+    });
+    if (twice) sort_out(rank, once);
+    check_unique(once);
+  }
+
+  /// All actions of a rank that may occur only once.
+  void sort_out(RankId rank, std::vector<Counted>& once) {
+    once.clear();
+    for_each_action(rank, [&](const Action& action, InstructionId id) {
+      if (info(action.kind).occurrence == Occurrence::once) once.emplace_back(action, id);
+    });
+  }
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  const ExecutionGraph& graph_;
+  Completeness& cells_;
+  CellTraffic traffic_;
+  RankViolations found_;
+};
+
+/// Checks that what meets others meets them all.
+class CounterpartChecker {
+ public:
+  CounterpartChecker(const Program& program, const ExecutionGraph& graph)
+      : program_(program), graph_(graph) {}
+
+  std::vector<Violation> run() {
     std::size_t begin = 0;
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) {
       if (m + 1 < graph_.messages.size() && graph_.messages[m + 1].previous >= 0) continue;
@@ -122,8 +234,10 @@ class ProgramChecker {
       if (!meeting.complete && seen.emplace(meeting.communicator, true).second)
         report_partial(meeting.communicator);
     }
+    return std::move(found_);
   }
 
+ private:
   /// An end of a channel under the name of the RECV that belongs to it.
   struct End {
     Action receive;
@@ -151,7 +265,8 @@ class ProgramChecker {
     std::ranges::set_difference(sends, receives, std::back_inserter(unmet), End::before);
     std::ranges::set_difference(receives, sends, std::back_inserter(unmet), End::before);
     for (const End& end : unmet)
-      report(end.instruction, text_of(end.action, " has no counterpart on its channel"));
+      found_.push_back(
+          violation(program_, end.instruction, text_of(end.action, " has no counterpart on its channel")));
   }
 
   /// The collectives of a communicator that some members lack.
@@ -168,108 +283,25 @@ class ProgramChecker {
       const bool alike =
           std::ranges::all_of(places, [&](const auto& place) { return place.second.size() == first.size(); });
       if (alike && places.size() == members) continue;
-      report(first.front(), text_of(action, " is missing on other members of communicator ",
-                                    program_.communicator(communicator).name));
+      found_.push_back(violation(program_, first.front(),
+                                 text_of(action, " is missing on other members of communicator ",
+                                         program_.communicator(communicator).name)));
     }
-  }
-
-  /// Who must take part for the collective to mean what it says.
-  [[nodiscard]] std::vector<RankId> participants(const Action& action, RankId rank) const {
-    if (action.kind == OpKind::collective) return pipeline_.spec().collectives[action.collective()].members;
-    std::vector<RankId> ranks = {rank};
-    if (action.kind != OpKind::reduce_grad) return ranks;
-    for (const StageId stage : pipeline_.spec().blocks[action.block()].stages) {
-      ranks.push_back(pipeline_.rank_of(stage));
-    }
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
-  }
-
-  void check_participants() {
-    for (std::size_t i = 0; i < program_.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
-      const Action& action = program_.actions(id).front();
-      if (!is_collective(action.kind)) continue;
-      const Communicator& communicator = program_.communicator(program_.communicators_of(id).front());
-      if (communicator.members == participants(action, program_.rank_of(id))) continue;
-      report(id, text_of(action, " is on communicator ", communicator.name,
-                         ", whose members are not the ranks that take part in it"));
-    }
-  }
-
-  using Counted = std::pair<Action, InstructionId>;
-
-  /// Actions that may occur only once, and removals that must be undone. Requires: of one rank, in issue
-  /// order.
-  void check_unique(std::vector<Counted>& once) {
-    std::ranges::stable_sort(once, {}, &Counted::first);
-    for (std::size_t i = 0; i < once.size(); ++i) {
-      const auto& [action, id] = once[i];
-      if (i > 0 && once[i - 1].first == action) {
-        report(id, text_of(action, " is there twice"));
-        continue;
-      }
-      const std::optional<OpKind> kind = return_of(action.kind);
-      if (!kind) continue;
-      Action back = action;
-      back.kind = *kind;
-      if (!std::ranges::binary_search(once, back, {}, &Counted::first))
-        report(id, text_of(action, " has no ", back, " on its rank"));
-    }
-  }
-
-  /// Calls visit(action, id) for the actions of a rank that belong there. One that does not is unsatisfiable.
-  template <class Visit>
-  void for_each_action(RankId rank, Visit&& visit) {
-    const bool all_belong = graph_.unsatisfiable.empty();
-    for (auto id = program_.first(rank); id < program_.last(rank); id = InstructionId(id.value() + 1)) {
-      for (const Action& action : program_.actions(id)) {
-        if (all_belong || belongs_on(pipeline_, action, rank)) visit(action, id);
-      }
-    }
-  }
-
-  /// Transfers are by far the most actions that may occur only once: they are sorted only where two of a kind
-  /// meet in a cell.
-  void check_counts() {
-    Completeness cells(pipeline_);
-    CellTraffic traffic(pipeline_);
-    std::vector<Counted> once;
-    for (RankId rank(0); rank.value() < pipeline_.ranks(); rank = next(rank)) {
-      once.clear();
-      traffic.clear();
-      bool twice = false;
-      for_each_action(rank, [&](const Action& action, InstructionId id) {
-        cells.count(action);
-        if (info(action.kind).occurrence != Occurrence::once) return;
-        if (CellTraffic::is_arrival_or_departure(action.kind)) {
-          twice = !traffic.add(action) || twice;
-        } else {
-          once.emplace_back(action, id);
-        }
-      });
-      if (twice) sort_out(rank, once);
-      check_unique(once);
-    }
-    cells.check([&](RankId rank, const std::string& text) {
-      found_.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});
-    });
-  }
-
-  /// All actions of a rank that may occur only once.
-  void sort_out(RankId rank, std::vector<Counted>& once) {
-    once.clear();
-    for_each_action(rank, [&](const Action& action, InstructionId id) {
-      if (info(action.kind).occurrence == Occurrence::once) once.emplace_back(action, id);
-    });
   }
 
   const Program& program_;
-  const Pipeline& pipeline_;
   const ExecutionGraph& graph_;
   std::vector<Violation> found_;
 };
+
+std::vector<RankViolations> violations_of_ranks(const Program& program, const ExecutionGraph& graph,
+                                                Completeness& cells) {
+  return by_rank_ranges(program, [&](const RankRange& ranks) {
+    RankChecker checker(program, graph, cells);
+    for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) checker.check(rank);
+    return checker.take_found();
+  });
+}
 
 }  // namespace
 
@@ -278,7 +310,20 @@ std::vector<Violation> well_formed_violations(const Program& program) {
 }
 
 std::vector<Violation> well_formed_violations(const Program& program, const ExecutionGraph& graph) {
-  return ProgramChecker(program, graph).run();
+  Completeness cells(program.pipeline());
+  const std::vector<RankViolations> of_ranks = violations_of_ranks(program, graph, cells);
+  std::vector<Violation> found;
+  for (const Unsatisfiable& u : graph.unsatisfiable)
+    found.push_back(violation(program, u.instruction, u.why));
+  for (const RankViolations& part : of_ranks) append(found, part.order);
+  append(found, CounterpartChecker(program, graph).run());
+  for (const RankViolations& part : of_ranks) append(found, part.participants);
+  for (const RankViolations& part : of_ranks) append(found, part.counts);
+  cells.check([&](RankId rank, const std::string& text) {
+    found.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});
+  });
+  std::ranges::stable_sort(found, {}, &Violation::instruction);
+  return found;
 }
 
 std::vector<Violation> match_violations(const Program& program) {

@@ -16,6 +16,8 @@ class CsvReader {
  public:
   /// Requires: text and file outlive it.
   CsvReader(std::string_view text, const std::string& file);
+  /// Of a file's later rows, which begin behind so many lines.
+  CsvReader(std::string_view rows, const std::string& file, int lines_before);
 
   /// Goes to the next row. Returns: false at the end of the file. Requires: the row before was read to its
   /// end.
@@ -23,6 +25,21 @@ class CsvReader {
   /// The next cell of the row, which stays until the one after it is read; nothing at the end of the row.
   /// Errors: bad_file for a quoted cell that does not end, or goes on behind its closing quote.
   Expected<std::optional<std::string_view>> next_cell();
+
+  /// The text from the next cell on; empty at the end of the row.
+  [[nodiscard]] std::string_view ahead() const { return in_row_ ? text_ : std::string_view(); }
+  /// Goes behind the next cell. False where its text does not end after `length` characters.
+  /// Requires: the characters are ahead, and none of them is a quote, a comma or of a line end.
+  bool pass_cell(std::size_t length) {
+    const std::string_view rest = text_.substr(length);
+    const bool ends = rest.starts_with(',') || rest.starts_with('\n') || rest.starts_with("\r\n");
+    if (!ends) return false;
+    ++column_;
+    is_quoted_ = false;
+    in_row_ = rest[0] == ',';
+    text_ = rest.substr(rest[0] == '\r' ? 2 : 1);
+    return true;
+  }
 
   /// Whether that cell was quoted: its text is the reader's, not the file's.
   [[nodiscard]] bool is_quoted() const { return is_quoted_; }

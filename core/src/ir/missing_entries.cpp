@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 #include "table_lookup.hpp"
 
@@ -35,6 +36,9 @@ class CostsWithout {
     }
   }
 
+  /// Adds what another one found in later instructions.
+  void add(const CostsWithout& later) { first_.insert(later.first_.begin(), later.first_.end()); }
+
   [[nodiscard]] std::vector<CostClass> first() const { return values(first_); }
 
  private:
@@ -58,10 +62,15 @@ SizeKind kind_of(const SizeClass& key) { return {key.kind, key.op}; }
 }  // namespace
 
 std::vector<CostClass> missing_costs(const CostTable& costs, const Program& program) {
-  CostsWithout missing(costs);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i)
-    missing.add(program.actions(InstructionId(i)), program.instruction(InstructionId(i)).form);
-  return missing.first();
+  const auto parts = by_rank_ranges(program, [&](const RankRange& ranks) {
+    CostsWithout missing(costs);
+    for (InstructionId id = program.first(ranks.first); id < program.first(ranks.last); id = next(id))
+      missing.add(program.actions(id), program.instruction(id).form);
+    return missing;
+  });
+  CostsWithout all(costs);
+  for (const CostsWithout& part : parts) all.add(part);
+  return all.first();
 }
 
 std::vector<CostClass> missing_costs(const CostTable& costs, const Schedule& schedule) {

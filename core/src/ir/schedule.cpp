@@ -4,6 +4,7 @@
 
 #include "completeness.hpp"
 #include "execution/fact_index.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -23,28 +24,40 @@ bool is_cell_fact(FactKind kind) {
   return kind == FactKind::forward_done || kind == FactKind::backward_done || kind == FactKind::weight_done;
 }
 
+/// What is wrong with rows.
+struct Findings {
+  Rules rows;   ///< with what stands in them
+  Rules order;  ///< with its order, in rows that hold what they should
+};
+
+template <class... Parts>
+[[gnu::noinline]] void add_broken(Rules& rules, RankId rank, const Parts&... parts) {
+  rules.broken("rank ", rank, ": ", parts...);
+}
+
+/// Checks some rows, one after another. Several may check other rows at the same time.
 class RowChecker {
  public:
-  RowChecker(const Pipeline& pipeline, const IdVector<RankId, std::vector<Step>>& rows)
-      : pipeline_(pipeline), rows_(rows), facts_(pipeline), completeness_(pipeline) {}
+  RowChecker(const Pipeline& pipeline, Completeness& completeness)
+      : pipeline_(pipeline), facts_(pipeline, FactIndex::OneRank()), completeness_(completeness) {}
 
-  std::string run() {
-    for (int r = 0; r < pipeline_.ranks(); ++r) read_row(RankId(r));
-    if (!rules_.hold()) return rules_.text();
-    for (int r = 0; r < pipeline_.ranks(); ++r) check_order(RankId(r));
-    completeness_.check([&](RankId rank, const std::string& text) { broken(rank, text); });
-    return rules_.text();
+  void check(RankId rank, std::span<const Step> row) {
+    facts_.forget();
+    read_row(rank, row);
+    if (found_.rows.hold()) check_order(rank, row);
   }
+
+  [[nodiscard]] Findings take_findings() { return std::move(found_); }
 
  private:
   template <class... Parts>
-  [[gnu::noinline]] void broken(RankId rank, const Parts&... parts) {
-    rules_.broken("rank ", rank, ": ", parts...);
+  void broken(RankId rank, const Parts&... parts) {
+    add_broken(found_.rows, rank, parts...);
   }
 
-  void read_row(RankId rank) {
+  void read_row(RankId rank, std::span<const Step> row) {
     std::int32_t position = 0;
-    for (const Step& step : rows_[rank]) {
+    for (const Step& step : row) {
       const InstructionId id(position++);
       const auto actions = step.actions();
       if (step.overlapped() &&
@@ -95,9 +108,9 @@ class RowChecker {
     return good;
   }
 
-  void check_order(RankId rank) {
+  void check_order(RankId rank, std::span<const Step> row) {
     std::int32_t position = 0;
-    for (const Step& step : rows_[rank]) {
+    for (const Step& step : row) {
       for (const Action& action : step.actions()) check_requirements(rank, action, InstructionId(position));
       ++position;
     }
@@ -108,19 +121,41 @@ class RowChecker {
       if (comes_from_elsewhere(fact.kind)) return;
       const InstructionId provider = facts_.provider(rank, fact);
       if (provider.valid() && provider >= at) {
-        broken(rank, action, " at position ", at, " needs ", fact, ", which stands at position ", provider);
+        add_broken(found_.order, rank, action, " at position ", at, " needs ", fact,
+                   ", which stands at position ", provider);
       } else if (!provider.valid() && !optional && !is_cell_fact(fact.kind)) {
-        broken(rank, action, " needs ", fact, ", which is not on the rank");
+        add_broken(found_.order, rank, action, " needs ", fact, ", which is not on the rank");
       }
     });
   }
 
   const Pipeline& pipeline_;
-  const IdVector<RankId, std::vector<Step>>& rows_;
   FactIndex facts_;
-  Completeness completeness_;
-  Rules rules_;
+  Completeness& completeness_;
+  Findings found_;
 };
+
+/// Every rule that rows break; nothing where they break none.
+std::string broken_rules(const Pipeline& pipeline, const IdVector<RankId, std::vector<Step>>& rows) {
+  std::size_t steps = 0;
+  for (const std::vector<Step>& row : rows) steps += row.size();
+  const std::vector<RankRange> ranges = rank_ranges(pipeline.ranks(), steps);
+  Completeness completeness(pipeline);
+  const std::vector<Findings> parts = all_at_once(ranges.size(), [&](std::size_t i) {
+    RowChecker checker(pipeline, completeness);
+    for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank))
+      checker.check(rank, rows[rank]);
+    return checker.take_findings();
+  });
+  Findings all;
+  for (const Findings& part : parts) {
+    all.rows.add(part.rows);
+    all.order.add(part.order);
+  }
+  if (!all.rows.hold()) return all.rows.text();
+  completeness.check([&](RankId rank, const std::string& text) { add_broken(all.order, rank, text); });
+  return all.order.text();
+}
 
 }  // namespace
 
@@ -152,9 +187,8 @@ ScheduleBuilder& ScheduleBuilder::add(OpKind kind, StageId stage, MicrobatchId m
 }
 
 Expected<Schedule> ScheduleBuilder::build() const {
-  if (std::string broken = RowChecker(pipeline_, rows_).run(); !broken.empty()) {
+  if (std::string broken = broken_rules(pipeline_, rows_); !broken.empty())
     return make_error(ErrorCode::ill_formed, std::move(broken));
-  }
   return Schedule(name_, pipeline_, rows_);
 }
 

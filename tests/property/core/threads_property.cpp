@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
+#include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "support/random_program.hpp"
@@ -90,6 +95,113 @@ RC_GTEST_PROP(RankRanges, GraphIsTheSameOnAnyNumberOfThreads, ()) {
   const auto make = [&] { return build_execution_graph(program, on); };
   const ExecutionGraph alone = in_ranges(1, make);
   for (const std::size_t count : kCounts) RC_ASSERT(equal(in_ranges(count, make), alone));
+}
+
+/// A text with some of its characters changed, doubled or left out.
+std::string disturbed(std::string text) {
+  const std::string characters = "0123456789FBIWR,,,\n\n\r\"();. _>Z";
+  const int count = *rc::gen::inRange(0, 4);
+  for (int i = 0; i < count && !text.empty(); ++i) {
+    const std::size_t at = *rc::gen::inRange<std::size_t>(0, text.size());
+    const char other = characters[*rc::gen::inRange<std::size_t>(0, characters.size())];
+    switch (*rc::gen::inRange(0, 3)) {
+      case 0:
+        text[at] = other;
+        break;
+      case 1:
+        text.insert(at, *rc::gen::inRange<std::size_t>(1, 12), other);
+        break;
+      default:
+        text.erase(at, 1);
+    }
+  }
+  return text;
+}
+
+/// The same Schedule or the same error, whatever the number of threads.
+template <class Make>
+void expect_same(const Make& make, const Expected<Schedule>& alone) {
+  for (const std::size_t count : kCounts) {
+    const bool same = in_ranges(count, make) == alone;
+    RC_ASSERT(same);
+  }
+}
+
+RC_GTEST_PROP(RankRanges, FileReadsTheSameOnAnyNumberOfThreads, ()) {
+  const Expected<std::string> whole = to_csv(*schedules(general_shapes()), CsvDialect::torch);
+  RC_PRE(whole.has_value());
+  const std::string text = disturbed(*whole);
+  const auto make = [&] { return schedule_from_csv(text, "rows.csv", CsvDialect::torch); };
+  const Expected<Schedule> alone = in_ranges(1, make);
+  RC_CLASSIFY(alone.has_value());
+  expect_same(make, alone);
+}
+
+RC_GTEST_PROP(RankRanges, JsonReadsTheSameOnAnyNumberOfThreads, ()) {
+  std::string text = to_json(*schedules(general_shapes()));
+  // Within the rows, whose texts are as those of a CSV.
+  const std::size_t rows = text.find("\"rows\"");
+  const std::size_t at = *rc::gen::inRange(rows, text.size());
+  if (*rc::gen::arbitrary<bool>()) text[at] = '9';
+  const auto make = [&] {
+    return ir_from_json(text, "rows.json").map([](const auto& ir) { return std::get<Schedule>(ir); });
+  };
+  const Expected<Schedule> alone = in_ranges(1, make);
+  RC_CLASSIFY(alone.has_value());
+  expect_same(make, alone);
+}
+
+/// Rows in which some steps have changed places, within a row or with another one.
+ScheduleBuilder shuffled(const Schedule& schedule) {
+  const int ranks = schedule.pipeline().ranks();
+  std::vector<std::vector<Step>> rows;
+  for (RankId rank(0); rank.value() < ranks; rank = next(rank))
+    rows.emplace_back(schedule.row(rank).begin(), schedule.row(rank).end());
+  const auto row = [&]() -> std::vector<Step>& {
+    return rows[*rc::gen::inRange<std::size_t>(0, rows.size())];
+  };
+  const auto step_of = [&](std::vector<Step>& of) -> Step& {
+    return of[*rc::gen::inRange<std::size_t>(0, of.size())];
+  };
+  const int swaps = *rc::gen::inRange(0, 3);
+  for (int i = 0; i < swaps; ++i) {
+    std::vector<Step>& one = row();
+    std::vector<Step>& other = *rc::gen::arbitrary<bool>() ? one : row();
+    if (!one.empty() && !other.empty()) std::swap(step_of(one), step_of(other));
+  }
+  ScheduleBuilder builder(schedule.name(), schedule.pipeline());
+  for (RankId rank(0); rank.value() < ranks; rank = next(rank)) {
+    for (const Step& step : rows[rank.index()]) builder.add(rank, step);
+  }
+  return builder;
+}
+
+RC_GTEST_PROP(RankRanges, RowsAreCheckedTheSameOnAnyNumberOfThreads, ()) {
+  const ScheduleBuilder builder = shuffled(*schedules(general_shapes()));
+  const auto make = [&] { return builder.build(); };
+  const Expected<Schedule> alone = in_ranges(1, make);
+  RC_CLASSIFY(alone.has_value());
+  expect_same(make, alone);
+}
+
+RC_GTEST_PROP(RankRanges, ViolationsAreTheSameOnAnyNumberOfThreads, ()) {
+  const Schedule schedule = *schedules(general_shapes());
+  const Program program =
+      random_program(schedule, *rc::gen::inRange(0, 4), *rc::gen::arbitrary<std::uint64_t>());
+  const auto make = [&] { return well_formed_violations(program); };
+  const std::vector<Violation> alone = in_ranges(1, make);
+  RC_CLASSIFY(alone.empty());
+  for (const std::size_t count : kCounts) RC_ASSERT(in_ranges(count, make) == alone);
+}
+
+RC_GTEST_PROP(RankRanges, MissingCostsAreTheSameOnAnyNumberOfThreads, ()) {
+  const Program program =
+      random_program(*schedules(general_shapes()), 0, *rc::gen::arbitrary<std::uint64_t>());
+  CostTable costs;
+  costs.set({.kind = OpKind::forward, .subject = *rc::gen::inRange(0, program.pipeline().stages())}, 1);
+  const auto make = [&] { return missing_costs(costs, program); };
+  const std::vector<CostClass> alone = in_ranges(1, make);
+  for (const std::size_t count : kCounts) RC_ASSERT(in_ranges(count, make) == alone);
 }
 
 }  // namespace

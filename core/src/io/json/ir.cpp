@@ -4,6 +4,7 @@
 #include "file.hpp"
 #include "layout.hpp"
 #include "pipeline.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "row_texts.hpp"
@@ -34,21 +35,37 @@ struct RowFile {
   const RowTexts* lifted;  ///< null: the rows are in the file
 };
 
-/// Calls `read_item(rank, text)` for every text of the rows, which must be one per rank.
 template <class ReadItem>
-Expected<void> read_rows(const RowFile& from, int ranks, ReadItem read_item) {
+Expected<void> read_row(const RowFile& from, RankId rank, const std::vector<std::string_view>& texts,
+                        const ReadItem& read_item) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Expected<void> item = read_item(rank, texts[i]);
+    if (!item)
+      return from.file.error_at({from.key, std::to_string(rank.value()), std::to_string(i)}, item.error());
+  }
+  return {};
+}
+
+/// Calls `read_item(rank, text)` for every text of the rows, which must be one per rank: those of a rank one
+/// after another, those of several at the same time.
+template <class ReadItem>
+Expected<void> read_rows(const RowFile& from, int ranks, const ReadItem& read_item) {
   const RowTexts own = from.lifted == nullptr ? texts_under(from.file, from.key) : RowTexts();
   const RowTexts& rows = from.lifted == nullptr ? own : *from.lifted;
   if (rows.size() != static_cast<std::size_t>(ranks)) {
     return from.file.error_at({from.key}, "another number of rows than ranks",
                               std::to_string(rows.size()) + " rows", std::to_string(ranks));
   }
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      Expected<void> item = read_item(RankId(static_cast<std::int32_t>(r)), rows[r][i]);
-      if (!item) return from.file.error_at({from.key, std::to_string(r), std::to_string(i)}, item.error());
-    }
-  }
+  std::size_t texts = 0;
+  for (const auto& row : rows) texts += row.size();
+  const std::vector<RankRange> ranges = rank_ranges(ranks, texts);
+  const auto read = all_at_once(ranges.size(), [&](std::size_t i) -> Expected<void> {
+    for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank))
+      PPSIM_RETURN_IF_ERROR(read_row(from, rank, rows[rank.index()], read_item));
+    return {};
+  });
+  // Of several errors that of the first row counts.
+  for (const Expected<void>& part : read) PPSIM_RETURN_IF_ERROR(part);
   return {};
 }
 

@@ -1,9 +1,12 @@
 #include "cells.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "alphabet.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 
 namespace ppsim {
 namespace {
@@ -43,8 +46,9 @@ std::int32_t take_short_number(std::string_view& text) {
   return value;
 }
 
-/// A pass as nearly all cells are, such as `2F0`; nothing where it is another action, or none.
-std::optional<TorchAction> scan_pass(std::string_view text,
+/// Takes a pass as nearly all cells are, such as `2F0`, from the start of `text`; nothing where another
+/// action stands there, or none.
+std::optional<TorchAction> take_pass(std::string_view& text,
                                      const std::array<std::optional<OpKind>, 26>& letters) {
   TorchAction action;
   action.subject = take_short_number(text);
@@ -52,7 +56,7 @@ std::optional<TorchAction> scan_pass(std::string_view text,
   const std::optional<OpKind> kind = letters[static_cast<std::size_t>(text[0] - 'A')];
   text.remove_prefix(1);
   action.number = take_short_number(text);
-  if (!kind || action.number < 0 || !text.empty()) return std::nullopt;
+  if (!kind || action.number < 0) return std::nullopt;
   action.kind = *kind;
   return action;
 }
@@ -192,25 +196,92 @@ TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
   }
 }
 
+/// Rows that are read at the same time. Where a cell may be quoted, and so hold a line end, it is one part.
+std::vector<TorchCells::Part> TorchCells::parts_of(std::string_view text) {
+  constexpr std::size_t kCell = 7;  // characters of a usual one
+  if (text.find('"') != std::string_view::npos) return {{text, 0}};
+  const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  if (lines >= kMaxRows) return {{text, 0}};
+  std::vector<Part> parts;
+  for (const RankRange& range : rank_ranges(static_cast<int>(lines), text.size() / kCell)) {
+    std::size_t end = 0;
+    for (RankId line = range.first; line < range.last; line = next(line)) end = text.find('\n', end) + 1;
+    if (range.last.index() == lines) end = text.size();
+    parts.push_back({text.substr(0, end), range.first.value()});
+    text.remove_prefix(end);
+  }
+  return parts;
+}
+
+/// What is wrong is left to a reader of the whole, which finds what stands first.
 Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& file,
                                       const Alphabet& alphabet) {
-  CsvReader reader(text, file);
+  const std::vector<Part> parts = parts_of(text);
+  if (parts.size() == 1) return read_whole(text, file, alphabet);
+  auto cells = all_at_once(parts.size(), [&](std::size_t i) {
+    TorchCells part(file, alphabet);
+    const bool first = i == 0;
+    const bool good = part.read_rows(first ? CsvReader(parts[i].text, file)
+                                           : CsvReader(parts[i].text, file, parts[i].lines_before))
+                          .has_value();
+    return good ? std::optional(std::move(part)) : std::nullopt;
+  });
+  TorchCells all(file, alphabet);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!cells[i] || (all.empty_ += cells[i]->empty_) > kMaxEmptyCells)
+      return read_whole(text, file, alphabet);
+    if (cells[i]->rows_.empty()) continue;
+    all.rows_.resize(static_cast<std::size_t>(parts[i].lines_before));
+    std::ranges::move(cells[i]->rows_, std::back_inserter(all.rows_));
+  }
+  return all;
+}
+
+Expected<TorchCells> TorchCells::read_whole(std::string_view text, const std::string& file,
+                                            const Alphabet& alphabet) {
   TorchCells cells(file, alphabet);
+  PPSIM_RETURN_IF_ERROR(cells.read_rows(CsvReader(text, file)));
+  return cells;
+}
+
+Expected<void> TorchCells::read_rows(CsvReader reader) {
   // An empty line between others is an idle rank; those at the end are what an editor leaves.
   for (std::size_t lines = 1; reader.next_row(); ++lines) {
     for (;;) {
+      if (lines == rows_.size()) add_passes(reader);
       PPSIM_ASSIGN_OR_RETURN(const auto cell, reader.next_cell());
       if (!cell) break;
       if (lines > kMaxRows) {
-        return cells.at({.row = reader.line(), .column = 1},
-                        text_error("a file with too many rows", "row " + std::to_string(lines),
-                                   "at most " + std::to_string(kMaxRows))
-                            .value());
+        return at({.row = reader.line(), .column = 1},
+                  text_error("a file with too many rows", "row " + std::to_string(lines),
+                             "at most " + std::to_string(kMaxRows))
+                      .value());
       }
-      cells.rows_.resize(lines);
-      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), !reader.is_quoted(), reader));
+      rows_.resize(lines);
+      PPSIM_RETURN_IF_ERROR(add(stripped(*cell), !reader.is_quoted(), reader));
     }
   }
+  return {};
+}
+
+void TorchCells::add_passes(CsvReader& reader) {
+  for (;;) {
+    const std::string_view ahead = reader.ahead();
+    std::string_view rest = ahead;
+    const std::optional<TorchAction> pass = take_pass(rest, letters_);
+    const std::size_t length = ahead.size() - rest.size();
+    if (!pass || !reader.pass_cell(length)) return;
+    TorchCell& cell = rows_.back().emplace_back();
+    cell.text = ahead.substr(0, length);
+    cell.row = reader.line();
+    cell.column = reader.column();
+    cell.scanned[cell.count++] = *pass;
+  }
+}
+
+std::size_t TorchCells::size() const {
+  std::size_t cells = 0;
+  for (const std::vector<TorchCell>& row : rows_) cells += row.size();
   return cells;
 }
 
@@ -220,7 +291,8 @@ Expected<void> TorchCells::add(std::string_view text, bool is_own, const CsvRead
   cell.text = is_own ? text : quoted_.emplace_back(text);
   cell.row = reader.line();
   cell.column = reader.column();
-  if (const auto pass = scan_pass(text, letters_)) {
+  std::string_view rest = text;
+  if (const auto pass = take_pass(rest, letters_); pass && rest.empty()) {
     cell.scanned[cell.count++] = *pass;
     return {};
   }

@@ -54,6 +54,8 @@ class TorchCells {
                                                  const Alphabet& alphabet);
 
   [[nodiscard]] const std::vector<std::vector<TorchCell>>& rows() const { return rows_; }
+  /// How many cells there are, empty ones in a row being one.
+  [[nodiscard]] std::size_t size() const;
 
   /// Ranks are rows, a stage is placed where it appears, microbatches and stages count from 0 without gap.
   /// Errors: bad_file for a stage in two rows or a gap.
@@ -67,7 +69,19 @@ class TorchCells {
   [[nodiscard]] tl::unexpected<Error> at(const TorchCell& cell, Error error) const;
 
  private:
+  /// Some rows of a file.
+  struct Part {
+    std::string_view text;
+    int lines_before = 0;
+  };
+
   TorchCells(std::string file, const Alphabet& alphabet);
+  [[nodiscard]] static std::vector<Part> parts_of(std::string_view text);
+  [[nodiscard]] static Expected<TorchCells> read_whole(std::string_view text, const std::string& file,
+                                                       const Alphabet& alphabet);
+  Expected<void> read_rows(CsvReader reader);
+  /// The next cells of a row, as far as each is a pass and nothing else.
+  void add_passes(CsvReader& reader);
   /// `is_own`: the text is of the file, not of the reader.
   Expected<void> add(std::string_view text, bool is_own, const CsvReader& reader);
   Expected<void> add_empty(const CsvReader& reader);

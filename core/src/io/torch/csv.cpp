@@ -6,6 +6,7 @@
 #include "alphabet.hpp"
 #include "cells.hpp"
 #include "io/csv_cells.hpp"
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
 #include "waits.hpp"
@@ -186,19 +187,29 @@ Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cell
   return draft;
 }
 
-Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
-  for (std::size_t r = 0; r < cells.rows().size(); ++r) {
-    for (const TorchCell& cell : cells.rows()[r]) {
-      const RankId rank(static_cast<std::int32_t>(r));
-      for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
-      if (cell.empty > 0) continue;
-      PPSIM_ASSIGN_OR_RETURN(const CellActions actions, cells.resolve(pipeline, cell));
-      Step step;
-      if (actions.count == 1) step = Step(actions.items[0]);
-      if (actions.count == 2) step = Step(actions.items[0], actions.items[1]);
-      builder.add(rank, step);
-    }
+Expected<void> add_row(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells,
+                       RankId rank) {
+  for (const TorchCell& cell : cells.rows()[rank.index()]) {
+    for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
+    if (cell.empty > 0) continue;
+    PPSIM_ASSIGN_OR_RETURN(const CellActions actions, cells.resolve(pipeline, cell));
+    Step step;
+    if (actions.count == 1) step = Step(actions.items[0]);
+    if (actions.count == 2) step = Step(actions.items[0], actions.items[1]);
+    builder.add(rank, step);
   }
+  return {};
+}
+
+Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
+  const std::vector<RankRange> ranges = rank_ranges(pipeline.ranks(), cells.size());
+  // Of several errors that of the first row counts.
+  const auto added = all_at_once(ranges.size(), [&](std::size_t i) -> Expected<void> {
+    for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank))
+      PPSIM_RETURN_IF_ERROR(add_row(builder, pipeline, cells, rank));
+    return {};
+  });
+  for (const Expected<void>& part : added) PPSIM_RETURN_IF_ERROR(part);
   return {};
 }
 
