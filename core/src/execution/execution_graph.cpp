@@ -34,7 +34,9 @@ class RankWalk {
         rank_(rank),
         graph_(graph),
         queue_tail_(static_cast<std::size_t>(program.queue_count())) {
+    lanes_.reserve(program.last(rank).index() - program.first(rank).index());
     for (auto id = program.first(rank); id < program.last(rank); id = next(id)) {
+      lanes_.push_back(lane_of(program.actions(id).front().kind));
       for (const Action& a : program.actions(id)) {
         if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
         if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
@@ -65,7 +67,8 @@ class RankWalk {
   void visit(InstructionId id) {
     waits_.clear();
     impossible_.clear();
-    for (const Action& action : program_.actions(id)) {
+    const std::span<const Action> actions = program_.actions(id);
+    for (const Action& action : actions) {
       if (all_belong_ || belongs_on(pipeline_, action, rank_)) {
         data_waits(id, action);
         shard_waits(id, action);
@@ -75,9 +78,10 @@ class RankWalk {
     }
     for (const InstructionId after : program_.after(id)) wait(id, after, WaitReason::after);
     if (blocker_.valid()) wait(id, blocker_, WaitReason::host);
-    queue_waits(id);
+    queue_waits(id, actions);
     if (blocks_host(id)) blocker_ = id;
-    if (is_chained(graph_.capabilities.launches, program_, id)) launch(id);
+    const LaunchChain& chain = graph_.capabilities.launches;
+    if (chain.order != LaunchOrder::none && is_chained(chain, program_, id)) launch(id);
     if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, impossible_});
     emit();
   }
@@ -111,15 +115,17 @@ class RankWalk {
     }
   }
 
-  void queue_waits(InstructionId id) {
-    const auto actions = program_.actions(id);
+  void queue_waits(InstructionId id, std::span<const Action> actions) {
+    if (const std::int8_t lane = lane_of(id); lane != kNoLane) return queue_wait(id, lane);
     const auto communicators = program_.communicators_of(id);
-    for (std::size_t a = 0; a < actions.size(); ++a) {
-      const auto queue = static_cast<std::size_t>(program_.queue_of(actions[a], communicators[a]));
-      InstructionId& tail = queue_tail_[queue];
-      if (tail.valid() && tail != id) wait(id, tail, WaitReason::queue);
-      tail = id;
-    }
+    for (std::size_t a = 0; a < actions.size(); ++a)
+      queue_wait(id, program_.queue_of(actions[a], communicators[a]));
+  }
+
+  void queue_wait(InstructionId id, int queue) {
+    InstructionId& tail = queue_tail_[static_cast<std::size_t>(queue)];
+    if (tail.valid() && tail != id) wait(id, tail, WaitReason::queue);
+    tail = id;
   }
 
   /// E9. Whatever is launched after `id` waits for what `id` waits for, or for its completion. Of several
@@ -179,19 +185,26 @@ class RankWalk {
     impossible_ += text.str();
   }
 
+  static constexpr std::int8_t kNoLane = -1;
+
   /// Compute and copy instructions run in list order on one queue, so of several waits for such a queue only
   /// the one for its latest instruction counts.
-  [[nodiscard]] int single_lane(InstructionId id) const {
-    switch (info(program_.actions(id).front().kind).resource) {
+  [[nodiscard]] static std::int8_t lane_of(OpKind first) {
+    switch (info(first).resource) {
       case Resource::compute:
         return Program::kComputeQueue;
       case Resource::copy:
         return Program::kCopyQueue;
       case Resource::p2p:
       case Resource::collective:
-        return -1;
+        return kNoLane;
     }
-    return -1;
+    return kNoLane;
+  }
+
+  /// Requires: an instruction of the rank, as all are that others of it wait for.
+  [[nodiscard]] std::int8_t lane_of(InstructionId id) const {
+    return lanes_[id.index() - program_.first(rank_).index()];
   }
 
   /// Latest first. Data first among equals: "waits for its input" says more than "waits for its queue".
@@ -220,7 +233,7 @@ class RankWalk {
     for (const Wait& wait : waits_) {
       if (wait.on == previous) continue;
       previous = wait.on;
-      if (const int lane = single_lane(wait.on); lane >= 0) {
+      if (const std::int8_t lane = lane_of(wait.on); lane != kNoLane) {
         if (seen[lane]) continue;
         seen[lane] = true;
       }
@@ -241,6 +254,7 @@ class RankWalk {
   bool all_belong_ = false;
   ExecutionGraph& graph_;
   std::vector<InstructionId> queue_tail_;
+  std::vector<std::int8_t> lanes_;  ///< by place in the list
   std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
   InstructionId blocker_;
   std::vector<Launch> launches_;
@@ -248,13 +262,11 @@ class RankWalk {
   std::string impossible_;
 };
 
-/// Memory for the waits of some ranks. Who starts the threads asks for it: memory that a thread asks for
-/// itself is used by no one after it.
-ExecutionGraph room_for_waits(const Program& program, const TransportCapabilities& capabilities,
-                              const RankRange& ranks) {
+/// Memory for the waits of so many instructions. Who starts the threads asks for it: memory that a thread
+/// asks for itself is used by no one after it.
+ExecutionGraph room_for_waits(const TransportCapabilities& capabilities, std::size_t size) {
   ExecutionGraph graph;
   graph.capabilities = capabilities;
-  const std::size_t size = program.first(ranks.last).index() - program.first(ranks.first).index();
   graph.predecessor_begin.reserve(size + 1);
   graph.predecessors.reserve(size * 2);
   graph.reasons.reserve(size * 2);
@@ -281,41 +293,11 @@ void append(ExecutionGraph& graph, const ExecutionGraph& more) {
   graph.unsatisfiable.insert(graph.unsatisfiable.end(), more.unsatisfiable.begin(), more.unsatisfiable.end());
 }
 
-ExecutionGraph room_for_meetings(const Program& program, const TransportCapabilities& capabilities) {
-  ExecutionGraph graph;
-  graph.capabilities = capabilities;
-  graph.messages.reserve(program.action_count() / 2);  // nearly all have two ends
-  graph.message_begin.reserve(program.size() + 1);
-  graph.message_items.reserve(program.action_count());
-  graph.meeting_of.reserve(program.size());
-  return graph;
-}
-
-/// Adds the messages and meetings, which need no waits.
-void add_meetings(const Program& program, ExecutionGraph& graph) {
-  add_messages(program, graph);
-  add_collective_meetings(program, graph);
-}
-
 /// Puts the waits of all ranks together.
-ExecutionGraph joined(const Program& program, std::span<ExecutionGraph> parts) {
-  std::size_t waits = 0;
-  for (const ExecutionGraph& part : parts) waits += part.predecessors.size();
-  ExecutionGraph& graph = parts.front();
-  graph.predecessor_begin.reserve(program.size() + 1);
-  graph.predecessors.reserve(waits);
-  graph.reasons.reserve(waits);
-  for (ExecutionGraph& part : parts.subspan(1)) append(graph, std::exchange(part, ExecutionGraph()));
-  return std::move(graph);
-}
-
-void take_meetings(ExecutionGraph& graph, ExecutionGraph& from) {
-  graph.messages = std::move(from.messages);
-  graph.message_begin = std::move(from.message_begin);
-  graph.message_items = std::move(from.message_items);
-  graph.meetings = std::move(from.meetings);
-  graph.meeting_members = std::move(from.meeting_members);
-  graph.meeting_of = std::move(from.meeting_of);
+ExecutionGraph joined(std::vector<ExecutionGraph> parts) {
+  ExecutionGraph graph = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) append(graph, std::exchange(parts[i], ExecutionGraph()));
+  return graph;
 }
 
 }  // namespace
@@ -340,19 +322,21 @@ ExecutionGraph build_execution_graph(const Program& program, const TransportCapa
               "a residency limit with ordered launches");
   const std::vector<RankRange> ranges = rank_ranges(program);
   std::vector<ExecutionGraph> parts;
-  for (const RankRange& range : ranges) parts.push_back(room_for_waits(program, capabilities, range));
-  if (ranges.size() == 1) {
-    add_waits(program, ranges.front(), parts.front());
-    add_meetings(program, parts.front());
-    return std::move(parts.front());
+  for (const RankRange& range : ranges) {
+    // The first takes the waits of the others; what is not used takes no memory.
+    const std::size_t begin = program.first(range.first).index();
+    parts.push_back(room_for_waits(capabilities,
+                                   begin == 0 ? program.size() : program.first(range.last).index() - begin));
   }
   // Instructions wait for others of their own rank alone, so that ranks are walked apart.
-  parts.push_back(room_for_meetings(program, capabilities));
-  all_at_once(parts.size(), [&](std::size_t i) {
-    return i < ranges.size() ? add_waits(program, ranges[i], parts[i]) : add_meetings(program, parts[i]);
+  MessageMaker messages(program, ranges);
+  all_at_once(ranges.size(), [&](std::size_t i) {
+    add_waits(program, ranges[i], parts[i]);
+    messages.count(i);
   });
-  ExecutionGraph graph = joined(program, std::span(parts).first(ranges.size()));
-  take_meetings(graph, parts.back());
+  ExecutionGraph graph = joined(std::move(parts));
+  messages.make(graph);
+  add_collective_meetings(program, messages.has_collectives(), graph);
   return graph;
 }
 

@@ -6,12 +6,23 @@
 namespace ppsim {
 namespace {
 
-/// Numbers the channels (communicator, source, destination) in order of their first use.
-class ChannelIndex {
+void check_match(const Program& program, Message& message) {
+  if (!message.complete()) return;
+  const Action& send = program.all_actions()[message.send_action];
+  // Only of activations the counterpart names the sender's rank.
+  const RankId sender = send.kind == OpKind::send_activation ? program.rank_of(message.send) : RankId();
+  message.matched = counterpart(send, sender) == program.all_actions()[message.receive_action];
+}
+
+}  // namespace
+
+/// Numbers the channels of a range in order of their first use.
+class MessageMaker::ChannelIndex {
  public:
-  explicit ChannelIndex(const Program& program)
+  ChannelIndex(const Program& program, std::vector<Channel>& channels)
       : ranks_(static_cast<std::uint64_t>(program.pipeline().ranks())),
-        recent_(program.communicators().size()) {}
+        recent_(program.communicators().size()),
+        channels_(channels) {}
 
   std::uint32_t operator()(CommunicatorId communicator, RankId source, RankId destination) {
     Recent& recent = recent_[communicator];
@@ -19,7 +30,6 @@ class ChannelIndex {
       recent = {source, destination, number(communicator, source, destination)};
     return recent.channel;
   }
-  [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
   /// What a communicator was asked for last: nearly always what it is asked for next.
@@ -34,93 +44,131 @@ class ChannelIndex {
                                static_cast<std::uint64_t>(source.value())) *
                                   ranks_ +
                               static_cast<std::uint64_t>(destination.value());
-    return index_.try_emplace(key, static_cast<std::uint32_t>(index_.size())).first->second;
+    const auto [found, is_new] = index_.try_emplace(key, static_cast<std::uint32_t>(channels_.size()));
+    if (is_new) channels_.push_back({.key = key});
+    return found->second;
   }
 
   std::uint64_t ranks_;
   IdVector<CommunicatorId, Recent> recent_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_;  // looked up only, never iterated
+  std::vector<Channel>& channels_;
 };
 
-struct ChannelEnds {
-  std::uint32_t sends = 0;
-  std::uint32_t receives = 0;
-  std::uint32_t begin = 0;  ///< first message
-};
+MessageMaker::MessageMaker(const Program& program, const std::vector<RankRange>& ranges)
+    : program_(program), ranges_(ranges), parts_(ranges.size()), message_begin_(program.size() + 1) {
+  // Asked for by who starts the threads: memory that a thread asks for itself is used by no one after it.
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::size_t size = program.first(ranges[i].last).index() - program.first(ranges[i].first).index();
+    parts_[i].ends.reserve(size);
+  }
+}
 
-/// Calls visit(instruction, index into all_actions, action, rank, channel) for every transfer, rank by rank.
-template <class Visit>
-void for_each_transfer(const Program& program, ChannelIndex& channels, Visit visit) {
-  const Pipeline& pipeline = program.pipeline();
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    const RankId rank(r);
-    for (auto id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
-      const auto actions = program.actions(id);
-      if (!is_transfer(actions.front().kind)) continue;
-      const auto communicators = program.communicators_of(id);
-      for (std::size_t a = 0; a < actions.size(); ++a) {
-        const bool out = is_send(actions[a].kind);
-        const RankId peer = peer_rank(pipeline, actions[a]);
-        const std::uint32_t channel = channels(communicators[a], out ? rank : peer, out ? peer : rank);
-        visit(id, program.instruction(id).first_action + static_cast<std::uint32_t>(a), actions[a], rank,
-              channel);
+void MessageMaker::count(std::size_t range) {
+  Part& part = parts_[range];
+  ChannelIndex channel_of(program_, part.channels);
+  const Pipeline& pipeline = program_.pipeline();
+  for (RankId rank = ranges_[range].first; rank < ranges_[range].last; rank = next(rank)) {
+    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+      const std::span<const Action> actions = program_.actions(id);
+      if (is_transfer(actions.front().kind)) {
+        const std::span<const CommunicatorId> communicators = program_.communicators_of(id);
+        for (std::size_t a = 0; a < actions.size(); ++a) {
+          const bool sends = is_send(actions[a].kind);
+          const RankId peer = peer_rank(pipeline, actions[a]);
+          const std::uint32_t channel =
+              channel_of(communicators[a], sends ? rank : peer, sends ? peer : rank);
+          ++(sends ? part.channels[channel].sends : part.channels[channel].receives);
+          part.ends.push_back({2 * channel + (sends ? 1U : 0U)});
+        }
+      } else if (is_collective(actions.front().kind)) {
+        part.has_collectives = true;
       }
+      message_begin_[id.index() + 1] = static_cast<std::uint32_t>(part.ends.size());
     }
   }
 }
 
-void check_match(const Program& program, Message& message) {
-  if (!message.complete()) return;
-  const Action& send = program.all_actions()[message.send_action];
-  // Only of activations the counterpart names the sender's rank.
-  const RankId sender = send.kind == OpKind::send_activation ? program.rank_of(message.send) : RankId();
-  message.matched = counterpart(send, sender) == program.all_actions()[message.receive_action];
-}
+bool MessageMaker::has_collectives() const { return std::ranges::any_of(parts_, &Part::has_collectives); }
 
-}  // namespace
-
-void add_messages(const Program& program, ExecutionGraph& graph) {
-  ChannelIndex channels(program);
-  std::vector<ChannelEnds> ends;
-  graph.message_begin.assign(program.size() + 1, 0);
-  for_each_transfer(program, channels,
-                    [&](InstructionId id, std::uint32_t, const Action& a, RankId, std::uint32_t c) {
-                      if (c >= ends.size()) ends.resize(c + 1);
-                      ++(is_send(a.kind) ? ends[c].sends : ends[c].receives);
-                      ++graph.message_begin[id.index() + 1];
-                    });
-  for (std::size_t i = 1; i < graph.message_begin.size(); ++i)
-    graph.message_begin[i] += graph.message_begin[i - 1];
-  graph.message_items.assign(graph.message_begin.back(), 0);
-
+/// Puts the channels of all ranges together. Returns: by range and channel of it, the channel of all.
+std::vector<std::vector<std::uint32_t>> MessageMaker::number_channels() {
+  std::unordered_map<std::uint64_t, std::uint32_t> number;  // looked up only, never iterated
+  std::vector<std::vector<std::uint32_t>> number_of;
+  for (const Part& part : parts_) {
+    std::vector<std::uint32_t>& of_part = number_of.emplace_back();
+    for (const Channel& channel : part.channels) {
+      const auto [found, is_new] =
+          number.try_emplace(channel.key, static_cast<std::uint32_t>(channels_.size()));
+      if (is_new) channels_.push_back({.key = channel.key});
+      channels_[found->second].sends += channel.sends;
+      channels_[found->second].receives += channel.receives;
+      of_part.push_back(found->second);
+    }
+  }
   std::uint32_t total = 0;
-  for (ChannelEnds& channel : ends) {
+  for (Channel& channel : channels_) {
     channel.begin = total;
     total += std::max(channel.sends, channel.receives);
-    channel.sends = channel.receives = 0;
   }
-  graph.messages.assign(total, Message{});
-  const int credits = graph.capabilities.credits.value_or(0);
-  for_each_transfer(program, channels,
-                    [&](InstructionId id, std::uint32_t action, const Action& a, RankId, std::uint32_t c) {
-                      const bool out = is_send(a.kind);
-                      const std::uint32_t nth = out ? ends[c].sends++ : ends[c].receives++;
-                      const std::uint32_t at = ends[c].begin + nth;
-                      Message& message = graph.messages[at];
-                      (out ? message.send : message.receive) = id;
-                      (out ? message.send_action : message.receive_action) = action;
-                      if (nth > 0) message.previous = static_cast<std::int32_t>(at) - 1;
-                      if (credits > 0 && nth >= static_cast<std::uint32_t>(credits))
-                        message.credit = static_cast<std::int32_t>(at) - credits;
-                      const std::uint32_t slot =
-                          graph.message_begin[id.index()] + (action - program.instruction(id).first_action);
-                      graph.message_items[slot] = at;
-                    });
-  for (Message& message : graph.messages) check_match(program, message);
+  return number_of;
 }
 
-void add_collective_meetings(const Program& program, ExecutionGraph& graph) {
+void MessageMaker::make(ExecutionGraph& graph) {
+  const std::vector<std::vector<std::uint32_t>> number_of = number_channels();
+  std::vector<std::uint32_t> ends_before = {0};
+  for (const Part& part : parts_)
+    ends_before.push_back(ends_before.back() + static_cast<std::uint32_t>(part.ends.size()));
+  graph.message_begin = std::move(message_begin_);
+  graph.message_items.resize(ends_before.back());
+  const Channel end = channels_.empty() ? Channel() : channels_.back();
+  graph.messages.resize(end.begin + std::max(end.sends, end.receives));
+  all_at_once(parts_.size(), [&](std::size_t i) { place(i, ends_before[i], number_of[i], graph); });
+  all_at_once(parts_.size(), [&](std::size_t i) {
+    const std::size_t last = channels_.size() * (i + 1) / parts_.size();
+    for (std::size_t c = channels_.size() * i / parts_.size(); c < last; ++c) link(channels_[c], graph);
+  });
+}
+
+/// Writes the ends of a range into their messages.
+void MessageMaker::place(std::size_t range, std::uint32_t ends_before,
+                         const std::vector<std::uint32_t>& number_of, ExecutionGraph& graph) {
+  const std::vector<End>& ends = parts_[range].ends;
+  std::vector<std::uint32_t> next_send;
+  for (const std::uint32_t channel : number_of) next_send.push_back(channels_[channel].begin);
+  std::vector<std::uint32_t> next_receive = next_send;
+  std::uint32_t end = 0;
+  const InstructionId last = program_.first(ranges_[range].last);
+  for (InstructionId id = program_.first(ranges_[range].first); id < last; id = next(id)) {
+    std::uint32_t& own_end = graph.message_begin[id.index() + 1];
+    for (std::uint32_t action = program_.instruction(id).first_action; end < own_end; ++end, ++action) {
+      const bool sends = ends[end].sends();
+      const std::uint32_t index = (sends ? next_send : next_receive)[ends[end].channel()]++;
+      Message& message = graph.messages[index];
+      (sends ? message.send : message.receive) = id;
+      (sends ? message.send_action : message.receive_action) = action;
+      graph.message_items[ends_before + end] = index;
+    }
+    own_end += ends_before;
+  }
+  parts_[range].ends = {};
+}
+
+/// Says of each message of a channel what it waits for, and whether its ends match.
+void MessageMaker::link(const Channel& channel, ExecutionGraph& graph) const {
+  const auto credits = static_cast<std::uint32_t>(graph.capabilities.credits.value_or(0));
+  for (std::uint32_t nth = 0; nth < std::max(channel.sends, channel.receives); ++nth) {
+    const std::uint32_t at = channel.begin + nth;
+    Message& message = graph.messages[at];
+    if (nth > 0) message.previous = static_cast<std::int32_t>(at) - 1;
+    if (credits > 0 && nth >= credits) message.credit = static_cast<std::int32_t>(at - credits);
+    check_match(program_, message);
+  }
+}
+
+void add_collective_meetings(const Program& program, bool any, ExecutionGraph& graph) {
   graph.meeting_of.assign(program.size(), -1);
+  if (!any) return;
   // Per communicator and meeting, its members in rank order.
   std::vector<std::vector<std::vector<InstructionId>>> met(program.communicators().size());
   for (int r = 0; r < program.pipeline().ranks(); ++r) {

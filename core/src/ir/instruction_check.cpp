@@ -160,33 +160,6 @@ class InstructionChecker {
   Rules& rules_;
 };
 
-bool is_transfer_between_stages(OpKind kind) {
-  return kind == OpKind::send_forward || kind == OpKind::recv_forward || kind == OpKind::send_backward ||
-         kind == OpKind::recv_backward;
-}
-
-/// Whether two ranks are the members, of which the smaller stands first.
-bool are_members(const Communicator& communicator, RankId a, RankId b) {
-  const std::vector<RankId>& members = communicator.members;
-  return members.size() == 2 && members[0] == std::min(a, b) && members[1] == std::max(a, b);
-}
-
-/// Whether a pass, or a transfer between two stages by a communicator of their ranks, breaks no rule of its
-/// own: nearly all actions. False for others, of which the rules are asked one by one.
-bool is_plainly_good(const InstructionContext& context, RankId rank, const Action& action,
-                     CommunicatorId communicator) {
-  const Pipeline& pipeline = context.pipeline;
-  const auto below = [](std::int32_t value, int limit) { return value >= 0 && value < limit; };
-  const bool in_range = below(action.subject, pipeline.stages()) &&
-                        below(action.microbatch, pipeline.microbatches()) && action.slice < pipeline.slices();
-  if (!in_range) return false;
-  if (is_pass(action.kind)) return action.peer == -1 && !communicator.valid();
-  return is_transfer_between_stages(action.kind) && below(action.peer, pipeline.stages()) &&
-         communicator.valid() && communicator.index() < context.communicators.size() &&
-         are_members(context.communicators[communicator.index()], rank,
-                     pipeline.rank_of(action.peer_stage()));
-}
-
 }  // namespace
 
 void check_communicators(const InstructionContext& context, Rules& rules) {

@@ -43,41 +43,60 @@ void ProgramWriter::Part::begin_row(RankId rank) {
     next_action_ = writer_->first_action_[rank.index()];
   }
   rank_ = rank;
+  row_begin_ = next_instruction_;
+  row_end_ = writer_->program_.last(rank).index();
+  actions_end_ = writer_->first_action_[rank.index() + 1];
 }
 
 void ProgramWriter::Part::end_row() const {
-  PPSIM_CHECK(next_instruction_ == writer_->program_.last(rank_).index() &&
-                  next_action_ == writer_->first_action_[rank_.index() + 1],
+  PPSIM_CHECK(next_instruction_ == row_end_ && next_action_ == actions_end_,
               "a row is shorter or longer than announced");
 }
 
 void ProgramWriter::Part::append(const InstructionView& instruction) {
   const Program& program = writer_->program_;
-  const auto begin = program.first(rank_).index();
-  const InstructionPlace place{rank_, next_instruction_ - begin, program.last(rank_).index() - begin};
+  const InstructionPlace place{rank_, next_instruction_ - row_begin_, row_end_ - row_begin_};
   check_instruction({program.pipeline_, program.communicators_}, place, instruction, rules_);
   write(instruction);
 }
 
-void ProgramWriter::Part::write(const InstructionView& instruction) {
+void ProgramWriter::Part::append(const Action& action, CommunicatorId communicator) {
   Program& program = writer_->program_;
-  PPSIM_CHECK(next_instruction_ < program.last(rank_).index() &&
-                  next_action_ + instruction.actions.size() <= writer_->first_action_[rank_.index() + 1],
-              "a row is longer than announced");
+  if (!is_plainly_good({program.pipeline_, program.communicators_}, rank_, action, communicator))
+    return append({.actions = {&action, 1}, .communicators = {&communicator, 1}});
+  check_room(1);
   Instruction& item = program.instructions_[next_instruction_++];
+  item = {.first_action = static_cast<std::uint32_t>(next_action_),
+          .first_after = static_cast<std::uint32_t>(after_.size())};
+  write_action(action, communicator);
+}
+
+void ProgramWriter::Part::check_room(std::size_t actions) const {
+  PPSIM_CHECK(next_instruction_ < row_end_ && next_action_ + actions <= actions_end_,
+              "a row is longer than announced");
+}
+
+void ProgramWriter::Part::write_action(const Action& action, CommunicatorId communicator) {
+  writer_->program_.actions_[next_action_] = action;
+  writer_->program_.action_communicator_[next_action_] = communicator;
+  ++next_action_;
+}
+
+void ProgramWriter::Part::write(const InstructionView& instruction) {
+  check_room(instruction.actions.size());
+  Instruction& item = writer_->program_.instructions_[next_instruction_++];
   item.first_action = static_cast<std::uint32_t>(next_action_);
   item.first_after = static_cast<std::uint32_t>(after_.size());
   item.action_count = static_cast<std::uint16_t>(instruction.actions.size());
   item.after_count = static_cast<std::uint16_t>(instruction.after.size());
   item.form = instruction.form;
   item.blocking = instruction.blocking;
-  for (std::size_t a = 0; a < instruction.actions.size(); ++a, ++next_action_) {
-    program.actions_[next_action_] = instruction.actions[a];
-    if (a < instruction.communicators.size())
-      program.action_communicator_[next_action_] = instruction.communicators[a];
+  for (std::size_t a = 0; a < instruction.actions.size(); ++a) {
+    const bool has_communicator = a < instruction.communicators.size();
+    write_action(instruction.actions[a], has_communicator ? instruction.communicators[a] : CommunicatorId());
   }
-  const std::int32_t begin = program.first(rank_).value();
-  for (const int after : instruction.after) after_.emplace_back(begin + after);
+  for (const int after : instruction.after)
+    after_.emplace_back(static_cast<std::int32_t>(row_begin_) + after);
 }
 
 /// A part counts its `after` as if there were no others before it.

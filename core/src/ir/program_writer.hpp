@@ -33,16 +33,23 @@ class ProgramWriter {
     /// Requires: the row before is as long as announced.
     void begin_row(RankId rank);
     void append(const InstructionView& instruction);
+    /// A single action and its communicator; invalid for computation.
+    void append(const Action& action, CommunicatorId communicator);
 
    private:
     friend class ProgramWriter;
     explicit Part(ProgramWriter& writer) : writer_(&writer) {}
     void end_row() const;
     void write(const InstructionView& instruction);
+    void check_room(std::size_t actions) const;
+    void write_action(const Action& action, CommunicatorId communicator);
 
     ProgramWriter* writer_;
     RankId first_;  ///< invalid before the first row
     RankId rank_;
+    std::size_t row_begin_ = 0;
+    std::size_t row_end_ = 0;
+    std::size_t actions_end_ = 0;
     std::size_t next_instruction_ = 0;
     std::size_t next_action_ = 0;
     std::vector<InstructionId> after_;

@@ -15,10 +15,17 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
   std::vector<int> after;
   part.begin_row(rank);
   for (std::size_t i = 0; i < row.lines.size(); ++i) {
+    const Line& line = row.lines[i];
+    const bool waits = edge != edges.end() && edge->later == static_cast<std::int32_t>(i);
+    if (line.second < 0 && !waits) {  // nearly all
+      const bool communicates = is_communication(line.action.kind);
+      part.append(line.action, communicates ? assignment.of(line.action, rank) : CommunicatorId());
+      continue;
+    }
     std::array<Action, 2> actions;
     std::array<CommunicatorId, 2> communicators;
     std::size_t count = 0;
-    row.for_each_action(row.lines[i], [&](const Action& action) {
+    row.for_each_action(line, [&](const Action& action) {
       actions[count] = action;
       if (is_communication(action.kind)) communicators[count] = assignment.of(action, rank);
       ++count;
@@ -29,7 +36,7 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
     part.append({.actions = {actions.data(), count},
                  .communicators = {communicators.data(), count},
                  .after = after,
-                 .form = form_of(row, row.lines[i])});
+                 .form = form_of(row, line)});
   }
 }
 

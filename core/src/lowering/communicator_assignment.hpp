@@ -16,7 +16,9 @@ class CommunicatorAssignment {
   CommunicatorAssignment(const Pipeline& pipeline, CommunicatorPolicy policy);
 
   /// A misplaced action makes its rank a member too, so that the draft is a Program, if a wrong one.
-  void use(const Action& action, RankId own);
+  void use(const Action& action, RankId own) {
+    if (!recent_of(action).is(action, own)) find(action, own);
+  }
   /// Adds all that another one was told.
   void use(const CommunicatorAssignment& part);
   /// The communicators in use, numbered.
@@ -24,7 +26,11 @@ class CommunicatorAssignment {
   /// Takes the numbers of one that was told at least as much.
   void number_as(const CommunicatorAssignment& whole);
   /// Requires: use(action, own), then number() or number_as().
-  [[nodiscard]] CommunicatorId of(const Action& action, RankId own);
+  [[nodiscard]] CommunicatorId of(const Action& action, RankId own) {
+    Recent& recent = recent_of(action);
+    if (!recent.is(action, own)) recent = {own, action.peer, &entries_.at(key_of(action, own))};
+    return recent.entry->number;
+  }
 
  private:
   /// The key that operations of one communicator share; its order is the order of the communicators.
@@ -42,16 +48,24 @@ class CommunicatorAssignment {
   };
   /// The entry that a (kind, subject) asked for last: nearly always the one that it asks for next.
   struct Recent {
-    RankId own;
+    RankId own;  ///< invalid before the first
     std::int32_t peer = -1;
     Entry* entry = nullptr;
+
+    [[nodiscard]] bool is(const Action& action, RankId rank) const {
+      return own == rank && peer == action.peer;
+    }
   };
 
   [[nodiscard]] Key key_of(const Action& action, RankId own) const;
   [[nodiscard]] Key transfer_key(const Action& transfer, RankId own) const;
   [[nodiscard]] std::string name_of(const Key& key) const;
   [[nodiscard]] std::set<RankId> fixed_members(const Key& key) const;
-  [[nodiscard]] Recent& recent_of(const Action& action);
+  [[nodiscard]] Recent& recent_of(const Action& action) {
+    return recent_[static_cast<std::size_t>(action.kind) * subjects_ +
+                   static_cast<std::size_t>(action.subject)];
+  }
+  void find(const Action& action, RankId own);
 
   const Pipeline& pipeline_;
   CommunicatorPolicy policy_;

@@ -124,21 +124,14 @@ std::set<RankId> CommunicatorAssignment::fixed_members(const Key& key) const {
   return members;
 }
 
-CommunicatorAssignment::Recent& CommunicatorAssignment::recent_of(const Action& action) {
-  return recent_[static_cast<std::size_t>(action.kind) * subjects_ +
-                 static_cast<std::size_t>(action.subject)];
-}
-
-void CommunicatorAssignment::use(const Action& action, RankId own) {
-  Recent& recent = recent_of(action);
-  if (recent.entry != nullptr && recent.own == own && recent.peer == action.peer) return;
+void CommunicatorAssignment::find(const Action& action, RankId own) {
   const Key key = key_of(action, own);
   const auto [found, fresh] = entries_.try_emplace(key);
   Entry& entry = found->second;
   if (fresh) entry.members = fixed_members(key);
   entry.members.insert(own);
   if (is_transfer(action.kind)) entry.members.insert(peer_rank(pipeline_, action));
-  recent = {own, action.peer, &entry};
+  recent_of(action) = {own, action.peer, &entry};
 }
 
 void CommunicatorAssignment::use(const CommunicatorAssignment& part) {
@@ -158,14 +151,6 @@ std::vector<Communicator> CommunicatorAssignment::number() {
     communicators.push_back({name_of(key), {entry.members.begin(), entry.members.end()}, queue});
   }
   return communicators;
-}
-
-CommunicatorId CommunicatorAssignment::of(const Action& action, RankId own) {
-  Recent& recent = recent_of(action);
-  if (recent.entry == nullptr || recent.own != own || recent.peer != action.peer) {
-    recent = {own, action.peer, &entries_.at(key_of(action, own))};
-  }
-  return recent.entry->number;
 }
 
 void assign_communicators(const Pipeline& pipeline, ProgramDraft& draft, CommunicatorPolicy policy) {

@@ -1,4 +1,5 @@
 #include "lowering/build_program.hpp"
+#include "lowering/follower.hpp"
 #include "lowering/insert/insert_offload.hpp"
 #include "lowering/insert/insert_transfers.hpp"
 #include "lowering/insert/insert_unshards.hpp"
@@ -233,20 +234,36 @@ Expected<Pipeline> with_updates(const Pipeline& given, const LoweringOptions& op
   return reducing_each_microbatch(pipeline);
 }
 
+/// Lines in the order of the walk, which goes on while they are added.
+Expected<LineRows> insert_transfers(const Lowering& lowering, const StepRows& rows) {
+  TransferInserter inserter(lowering.pipeline, rows, lowering.costs != nullptr);
+  std::size_t steps = 0;
+  for (int r = 0; r < rows.ranks(); ++r) steps += rows[RankId(r)].size();
+  Follower<WalkItems> follower(
+      [&](const WalkItems& items) {
+        for (const EarliestTimes::Item& item : items) inserter.add(item);
+      },
+      rank_ranges(rows.ranks(), steps).size() > 1);
+  const auto walked = walk(lowering.pipeline, rows, lowering.costs,
+                           [&](WalkItems items) { follower.give(std::move(items)); });
+  follower.finish();
+  if (!walked) return tl::unexpected(walked.error());
+  return std::move(inserter).finish();
+}
+
 /// Turns steps into instructions in issue order, transfers included.
 Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
   order_exchanges(pipeline, rows);
   lowering.show("order_exchanges", rows);
-  PPSIM_ASSIGN_OR_RETURN(EarliestTimes times, walk(pipeline, rows, lowering.costs));
   if (lowering.options.order == IssueOrder::jaxpp) {
+    PPSIM_ASSIGN_OR_RETURN(const EarliestTimes times, walk(pipeline, rows, lowering.costs));
     Expected<LineRows> lines = order_as_jaxpp(pipeline, rows, times);
     if (lines) lowering.show("order_as_jaxpp", *lines);
     return lines;
   }
-  LineRows lines = insert_transfers(pipeline, rows, times, lowering.costs != nullptr);
+  PPSIM_ASSIGN_OR_RETURN(LineRows lines, insert_transfers(lowering, rows));
   lowering.show("insert_transfers", lines);
-  times.walk = {};
   put_in_order(lowering, lines);
   if (lowering.options.receive_buffers) {
     PPSIM_RETURN_IF_ERROR(limit_receives(pipeline, lowering.options, lines));

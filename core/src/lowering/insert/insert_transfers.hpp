@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lowering/insert/transfers.hpp"
 #include "lowering/lines.hpp"
 #include "lowering/step_rows.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
@@ -8,9 +9,25 @@ namespace ppsim::lowering {
 
 /// The steps in the order of the walk; directly after each one its SENDs, on its own rank, and their RECVs,
 /// on the receiving ranks. Stages of one rank hand over directly. What the rows order by `after` stays so.
-///
-/// With `keep_times` a line carries its time: a step its start, a transfer the end of its producer.
-[[nodiscard]] LineRows insert_transfers(const Pipeline& pipeline, const StepRows& rows,
-                                        const EarliestTimes& times, bool keep_times);
+class TransferInserter {
+ public:
+  /// With `keep_times` a line carries its time: a step its start, a transfer the end of its producer.
+  /// Requires: pipeline and rows outlive it.
+  TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times);
+
+  /// The next item of the walk.
+  void add(const EarliestTimes::Item& item);
+  /// Requires: the whole walk was added.
+  [[nodiscard]] LineRows finish() &&;
+
+ private:
+  void set_time(LineRow& row, Nanoseconds time) const;
+
+  const StepRows& rows_;
+  bool keep_times_;
+  TransferIndex transfers_;
+  LineRows lines_;
+  IdVector<RankId, std::vector<std::int32_t>> line_of_step_;  ///< for rows that order steps by `after`
+};
 
 }  // namespace ppsim::lowering

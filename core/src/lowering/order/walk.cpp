@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "action_costs.hpp"
 #include "execution/fact_rules.hpp"
@@ -46,6 +47,8 @@ struct Pending {
   std::size_t met = 0;      ///< of needs
   Nanoseconds start = 0;    ///< no earlier than this
   bool fills_gaps = false;  ///< an OPT that waits for a REDUCE_GRAD or a norm
+  bool computes = false;    ///< on the compute queue
+  bool is_passed = false;   ///< lets the steps behind it pass
 };
 
 struct RankState {
@@ -61,38 +64,43 @@ struct RankState {
 
 class Walker {
  public:
-  Walker(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs)
+  Walker(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs,
+         const std::function<void(WalkItems)>& take)
       : pipeline_(pipeline),
         rows_(rows),
+        take_(take),
+        transfers_(pipeline),
         costs_(pipeline, costs),
         facts_(pipeline),
         states_(static_cast<std::size_t>(pipeline.ranks())),
         gathered_at_(static_cast<std::size_t>(pipeline.stages()), 0) {}
 
-  Expected<EarliestTimes> run() {
+  /// Returns: the makespan.
+  Expected<Nanoseconds> run() {
     facts_.announce(rows_);
-    std::size_t steps = 0;
+    items_.reserve(kTaken);
     for (int r = 0; r < rows_.ranks(); ++r) {
-      steps += rows_[RankId(r)].size();
       if (!rows_.after(RankId(r)).empty())
         states_[static_cast<std::size_t>(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
       load_head(RankId(r), 0);
       if (!finished(RankId(r))) ++open_ranks_;
     }
-    times_.walk.reserve(steps);
     while (open_ranks_ > 0) {
       if (!sweep()) return make_error(ErrorCode::deadlock, describe_deadlock());
     }
-    return std::move(times_);
+    take_(std::move(items_));
+    return makespan_;
   }
 
  private:
+  static constexpr std::size_t kTaken = 4096;  ///< items at a time
+
   /// Writes the time of everything that the completion of a step makes true, on other ranks too.
   void provide(const Step& step, RankId rank, Nanoseconds end) {
     for (const Action& action : step.actions()) {
       provide(action, rank, end);
-      for_each_transfer(pipeline_, action, [&](const Action& send, const Action& receive) {
-        provide(receive, pipeline_.rank_of(receive.stage()), checked_add(end, costs_.of_transfer(send)));
+      transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
+        provide(receive, receiver, checked_add(end, costs_.of_transfer(send)));
       });
     }
   }
@@ -113,6 +121,8 @@ class Walker {
     head.met = 0;
     head.start = 0;
     head.fills_gaps = false;
+    head.computes = false;
+    head.is_passed = false;
     if (position == row.size()) return;
     const Action& first = row[position].actions().front();
     const bool updates = first.kind == OpKind::optimizer;
@@ -124,7 +134,10 @@ class Walker {
     // passes.
     const bool by_passes =
         first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
-    if (info(first.kind).resource != Resource::compute && !by_passes) head.start = state.compute_start;
+    head.computes = info(first.kind).resource == Resource::compute;
+    if (!head.computes && !by_passes) head.start = state.compute_start;
+    // What runs beside compute together with other ranks, and the updates that wait for it.
+    head.is_passed = is_communication(first.kind) || head.fills_gaps;
     load_after(rank, state);
   }
 
@@ -161,24 +174,18 @@ class Walker {
   /// Retires one step of a rank if it can, those that others have passed first.
   bool visit(RankId rank) {
     RankState& state = states_[rank.index()];
+    if (state.passed.empty() && !state.head.is_passed) return !at_end(rank) && try_retire(rank, state.head);
     for (Pending& pending : state.passed) {
       if (!pending.fills_gaps && try_retire(rank, pending)) return true;
     }
     bool passed = false;
-    for (; !at_end(rank) && lets_others_pass(rank, state.head); passed = true) {
+    for (; state.head.is_passed; passed = true) {
       if (!state.head.fills_gaps && try_retire(rank, state.head)) return true;
       state.passed.push_back(state.head);
       load_head(rank, state.head.position + 1);
     }
     if (Pending* update = update_in_gap(rank)) return try_retire(rank, *update);
     return (!at_end(rank) && try_retire(rank, state.head)) || passed;
-  }
-
-  /// Whether the steps behind one may pass it: what runs beside compute together with other ranks, and the
-  /// updates that wait for it.
-  [[nodiscard]] bool lets_others_pass(RankId rank, const Pending& pending) const {
-    const OpKind kind = step_of(rank, pending).actions().front().kind;
-    return is_transfer(kind) || is_collective(kind) || pending.fills_gaps;
   }
 
   /// The first update that costs the step behind it no time: one that is over before that step can start, or
@@ -201,8 +208,7 @@ class Walker {
     const Pending& next = states_[rank.index()].head;
     const Nanoseconds start = earliest_start(rank, update);
     const Nanoseconds limit = earliest_start(rank, next);
-    return info(step_of(rank, next).actions().front().kind).resource == Resource::compute && start < limit &&
-           start + duration(step_of(rank, update), rank) <= limit;
+    return next.computes && start < limit && start + duration(step_of(rank, update), rank) <= limit;
   }
 
   [[nodiscard]] bool needs_update(const Pending& pending) const {
@@ -252,8 +258,8 @@ class Walker {
     if (!ready(rank, pending)) return false;
     const Step& step = step_of(rank, pending);
     Nanoseconds start = earliest_start(rank, pending);
-    if (info(step.actions().front().kind).resource == Resource::compute) {
-      retire(rank, pending, start, checked_add(start, duration(step, rank)));
+    if (pending.computes) {
+      retire(rank, pending, start, checked_add(start, costs_.of_step(step)));
       return true;
     }
     const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
@@ -294,19 +300,26 @@ class Walker {
     RankState& state = states_[rank.index()];
     const Step& step = step_of(rank, pending);
     const Action& first = step.actions().front();
-    if (info(first.kind).resource == Resource::compute) {
+    if (pending.computes) {
       state.compute_start = start;
       state.free = end;
     }
     if (info(first.kind).resource == Resource::copy) state.copied = end;
     if (!state.ends.empty()) state.ends[pending.position] = end;
     if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
-    times_.walk.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
-    times_.makespan = std::max(times_.makespan, end);
+    add_item({rank, static_cast<std::int32_t>(pending.position), start, end});
+    makespan_ = std::max(makespan_, end);
     provide(step, rank, end);
     state.moved_in_sweep = sweep_;
     leave(rank, pending);
     if (finished(rank)) --open_ranks_;
+  }
+
+  void add_item(const EarliestTimes::Item& item) {
+    items_.push_back(item);
+    if (items_.size() < kTaken) return;
+    take_(std::exchange(items_, {}));
+    items_.reserve(kTaken);
   }
 
   void leave(RankId rank, Pending& pending) {
@@ -375,19 +388,32 @@ class Walker {
 
   const Pipeline& pipeline_;
   const StepRows& rows_;
+  const std::function<void(WalkItems)>& take_;
+  TransferIndex transfers_;
   ActionCosts costs_;
   FactTimes facts_;
   std::vector<RankState> states_;
   std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
   std::size_t open_ranks_ = 0;
   std::int64_t sweep_ = 0;
-  EarliestTimes times_;
+  WalkItems items_;  ///< those that are not taken yet
+  Nanoseconds makespan_ = 0;
 };
 
 }  // namespace
 
 Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs) {
-  return Walker(pipeline, rows, costs).run();
+  EarliestTimes times;
+  const auto take = [&](const WalkItems& items) {
+    times.walk.insert(times.walk.end(), items.begin(), items.end());
+  };
+  PPSIM_ASSIGN_OR_RETURN(times.makespan, Walker(pipeline, rows, costs, take).run());
+  return times;
+}
+
+Expected<void> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs,
+                    const std::function<void(WalkItems)>& take) {
+  return Walker(pipeline, rows, costs, take).run().map([](Nanoseconds) {});
 }
 
 }  // namespace ppsim::lowering

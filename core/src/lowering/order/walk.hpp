@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "lowering/step_rows.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
 
@@ -17,5 +20,11 @@ namespace ppsim::lowering {
 /// Without costs all are 0. Errors: deadlock naming the rows that wait for each other.
 [[nodiscard]] Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows,
                                            const CostTable* costs);
+
+using WalkItems = std::vector<EarliestTimes::Item>;
+
+/// The same, which hands its items to `take` while it goes on, some thousands at a time.
+[[nodiscard]] Expected<void> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs,
+                                  const std::function<void(WalkItems)>& take);
 
 }  // namespace ppsim::lowering
