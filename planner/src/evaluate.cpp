@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -14,20 +15,58 @@
 namespace ppsim::planner {
 namespace {
 
+/// The checks of a Program, and its run in the order of its lists, if it has one: on two threads where there
+/// is enough to do, as both need the graph alone.
+class CheckedListRun {
+ public:
+  CheckedListRun(const AnalyzedProgram& analyzed, const CostTable& costs, PhaseTimes& phases)
+      : analyzed_(analyzed), costs_(costs), phases_(phases) {}
+
+  /// Errors: those of the checks, whatever came of the run.
+  Expected<std::optional<Expected<TimedTrace>>> run() {
+    const bool together = rank_ranges(analyzed_.program()).size() > 1;
+    if (together) all_at_once(2, [&](std::size_t i) { i == 0 ? run_lists() : check(); });
+    if (!together) check();
+    PPSIM_RETURN_IF_ERROR(good_);
+    if (!together) run_lists();
+    return std::move(run_);
+  }
+
+ private:
+  void check() {
+    Stopwatch watch;
+    good_ = require_well_formed(analyzed_);
+    phases_.checks = watch.lap();
+  }
+  void run_lists() {
+    Stopwatch watch;
+    run_ = run_in_list_order(analyzed_, costs_);
+    phases_.simulation = watch.lap();
+  }
+
+  const AnalyzedProgram& analyzed_;
+  const CostTable& costs_;
+  PhaseTimes& phases_;
+  Expected<void> good_;
+  std::optional<Expected<TimedTrace>> run_;
+};
+
 /// Times of a run, and what each of its parts takes. A Program that runs in the order of its lists is
 /// compiled for nothing: it runs once.
-Expected<SimulatedRun> timed_run(const AnalyzedProgram& analyzed, const Tables& tables, PhaseTimes& phases) {
+Expected<SimulatedRun> checked_run(const AnalyzedProgram& analyzed, const Tables& tables,
+                                   PhaseTimes& phases) {
   const ContendedCosts contended{tables.costs, tables.beside_transfers};
   Stopwatch watch;
   if (analyzed.capabilities().residency || contended.differ_on(analyzed.capabilities())) {
+    PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
+    phases.checks = watch.lap();
     auto run = simulate_beside_transfers(analyzed, contended);
     phases.simulation = watch.lap();
     return run;
   }
-  if (auto run = run_in_list_order(analyzed, tables.costs)) {
-    phases.simulation = watch.lap();
-    return std::move(*run).map([](TimedTrace trace) { return SimulatedRun(std::move(trace)); });
-  }
+  PPSIM_ASSIGN_OR_RETURN(auto listed, CheckedListRun(analyzed, tables.costs, phases).run());
+  if (listed) return std::move(*listed).map([](TimedTrace trace) { return SimulatedRun(std::move(trace)); });
+  static_cast<void>(watch.lap());
   static_cast<void>(analyzed.order());
   phases.order = watch.lap();
   const auto compiled = compile(analyzed);
@@ -96,9 +135,7 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
   AnalyzedProgram analyzed(std::move(program), capabilities);
   static_cast<void>(analyzed.timed_graph());
   phases.graph = watch.lap();
-  PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
-  phases.checks = watch.lap();
-  auto run = timed_run(analyzed, costs.tables, phases);
+  auto run = checked_run(analyzed, costs.tables, phases);
   if (!run) return tl::unexpected(run.error());
   if (!*run) return tl::unexpected(to_error(analyzed.program(), run->error()));
   static_cast<void>(watch.lap());

@@ -19,16 +19,19 @@ struct CostClassHash {
   }
 };
 
+/// One more than the largest subject of an action.
+[[nodiscard]] inline std::size_t subject_count(const Pipeline& pipeline) {
+  return std::max({static_cast<std::size_t>(pipeline.stages()), static_cast<std::size_t>(pipeline.blocks()),
+                   pipeline.spec().collectives.size()});
+}
+
 /// A value for each cost class that a Program has, made when the class is asked for first. Nearly always a
 /// kind and a subject ask for the class that they asked for last, which is found without a hash.
 template <class Value>
 class ByCostClass {
  public:
   explicit ByCostClass(const Pipeline& pipeline)
-      : subjects_(
-            std::max({static_cast<std::size_t>(pipeline.stages()),
-                      static_cast<std::size_t>(pipeline.blocks()), pipeline.spec().collectives.size()})),
-        recent_(kOpKindCount * subjects_) {}
+      : subjects_(subject_count(pipeline)), recent_(kOpKindCount * subjects_) {}
 
   /// Requires: a subject in range.
   template <class Make>

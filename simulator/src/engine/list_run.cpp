@@ -1,7 +1,7 @@
 #include "ppsim/simulator/engine/list_run.hpp"
 
 #include <algorithm>
-#include <deque>
+#include <vector>
 
 #include "class_costs.hpp"
 #include "clock.hpp"
@@ -27,8 +27,11 @@ class ListRun {
         graph_(graph),
         costs_(costs),
         durations_(program.pipeline()),
+        subjects_(subject_count(program.pipeline())),
+        recent_(kOpKindCount * subjects_),
         trace_{IdVector<InstructionId, Span>(program.size(), Span{kNotHappened, kNotHappened})},
-        is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {
+        is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
+        queue_(is_queued_.size()) {
     for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {
       next_.push_back(program.first(rank));
@@ -37,9 +40,12 @@ class ListRun {
   }
 
   std::optional<Expected<TimedTrace>> run() {
-    for (; !queue_.empty() && meets_; queue_.pop_front()) {
-      is_queued_[queue_.front()] = 0;
-      advance(queue_.front());
+    while (queued_ > 0 && meets_) {
+      const RankId rank = queue_[first_queued_];
+      first_queued_ = first_queued_ + 1 == queue_.size() ? 0 : first_queued_ + 1;
+      --queued_;
+      is_queued_[rank] = 0;
+      advance(rank);
     }
     if (!meets_ || completed_ != program_.size()) return std::nullopt;
     if (overflows_) return Expected<TimedTrace>(tl::unexpected(durations_do_not_fit()));
@@ -50,7 +56,8 @@ class ListRun {
   void wake(RankId rank) {
     if (is_queued_[rank] != 0) return;
     is_queued_[rank] = 1;
-    queue_.push_back(rank);
+    const std::size_t place = first_queued_ + queued_++;
+    queue_[place < queue_.size() ? place : place - queue_.size()] = rank;
   }
 
   /// Starts what a rank can start.
@@ -64,17 +71,20 @@ class ListRun {
         start = std::max(start, ended);
       }
       trace_.spans[id].start = start;
-      begin(id);
+      begin(id, rank);
     }
   }
 
-  void begin(InstructionId id) {
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting >= 0) return join(static_cast<std::size_t>(meeting));
+  void begin(InstructionId id, RankId rank) {
+    if (!graph_.meetings.empty() && graph_.meeting_of[id.index()] >= 0)
+      return join(static_cast<std::size_t>(graph_.meeting_of[id.index()]));
+    const std::span<const Action> actions = program_.actions(id);
     const std::span<const std::uint32_t> messages = graph_.messages_of(id);
-    if (!messages.empty()) return transfer(graph_.messages[messages.front()]);
-    const CostClass key = cost_class_of(program_.actions(id), program_.instruction(id).form);
-    complete(id, completion(trace_.spans[id].start, duration(key)));
+    if (!messages.empty()) return transfer(graph_.messages[messages.front()], actions.front(), rank);
+    const Nanoseconds ns = actions.size() == 1
+                               ? duration(actions.front())
+                               : duration(cost_class_of(actions, program_.instruction(id).form));
+    complete(id, completion(trace_.spans[id].start, ns));
   }
 
   void complete(InstructionId id, Instant end) {
@@ -82,20 +92,20 @@ class ListRun {
     ++completed_;
   }
 
-  /// The end that starts last moves a message. The one before it on the channel is out, or its ends would not
-  /// have left the queues to these.
-  void transfer(const Message& message) {
+  /// The end that starts last, `last` of `rank`, moves a message. The one before it on the channel is out, or
+  /// its ends would not have left the queues to these. Only the other end has to be woken: the rank of this
+  /// one goes on by itself.
+  void transfer(const Message& message, const Action& last, RankId rank) {
     meets_ = meets_ && message.complete() && message.matched;
     if (!meets_) return;
     const Span& send = trace_.spans[message.send];
     const Span& receive = trace_.spans[message.receive];
     if (!happened(send.start) || !happened(receive.start)) return;
-    const Action& sent = program_.all_actions()[message.send_action];
-    const Instant out = completion(std::max(send.start, receive.start), duration(cost_class_of(sent)));
+    const Nanoseconds ns = duration(is_send(last.kind) ? last : counterpart(last, rank));
+    const Instant out = completion(std::max(send.start, receive.start), ns);
     complete(message.send, out);
     complete(message.receive, out);
-    wake(peer_rank(program_.pipeline(), sent));
-    wake(peer_rank(program_.pipeline(), program_.all_actions()[message.receive_action]));
+    wake(peer_rank(program_.pipeline(), last));
   }
 
   void join(std::size_t index) {
@@ -105,28 +115,48 @@ class ListRun {
     const auto members = graph_.members_of(meeting);
     Instant begin;
     for (const InstructionId member : members) begin = std::max(begin, trace_.spans[member].start);
-    const Instant end = completion(begin, duration(cost_class_of(program_.actions(members[0])[0])));
+    const Instant end = completion(begin, duration(program_.actions(members[0])[0]));
     for (const InstructionId member : members) {
       complete(member, end);
       wake(program_.rank_of(member));
     }
   }
 
+  /// Of an action by itself: mostly what it was for the last of its kind and subject.
+  Nanoseconds duration(const Action& action) {
+    Recent& recent =
+        recent_[static_cast<std::size_t>(action.kind) * subjects_ + static_cast<std::size_t>(action.subject)];
+    if (recent.peer == action.peer && recent.slice == action.slice) return counted(recent.ns);
+    recent = {action.peer, action.slice, durations_.get(cost_class_of(action), costs_)};
+    return counted(recent.ns);
+  }
+
+  Nanoseconds duration(const CostClass& key) { return counted(durations_.get(key, costs_)); }
+
   /// Each counts once, so that no time is longer than the sum of all.
-  Nanoseconds duration(const CostClass& key) {
-    const Nanoseconds ns = durations_.get(key, costs_);
+  Nanoseconds counted(Nanoseconds ns) {
     overflows_ = overflows_ || __builtin_add_overflow(sum_, ns, &sum_);
     return overflows_ ? 0 : ns;
   }
+
+  struct Recent {
+    std::int32_t peer = -1;
+    std::int32_t slice = -1;  ///< before the first
+    Nanoseconds ns = 0;
+  };
 
   const Program& program_;
   const ExecutionGraph& graph_;
   const CostTable& costs_;
   ByCostClass<Nanoseconds> durations_;
+  std::size_t subjects_;
+  std::vector<Recent> recent_;  ///< by kind and subject
   TimedTrace trace_;
   IdVector<RankId, InstructionId> next_;  ///< the first of its list that has not started
   IdVector<RankId, char> is_queued_;
-  std::deque<RankId> queue_;  ///< ranks that may have something to start
+  std::vector<RankId> queue_;  ///< ranks that may have something to start: a ring, each at most once
+  std::size_t first_queued_ = 0;
+  std::size_t queued_ = 0;
   std::vector<std::uint32_t> open_members_;
   Nanoseconds sum_ = 0;
   bool overflows_ = false;

@@ -72,6 +72,7 @@ class GapWalk {
 
   /// How much of the gap the action that ended last before `id` was in flight.
   [[nodiscard]] Nanoseconds exposed_before(InstructionId id, Interval gap) const {
+    if (gap.begin >= gap.end) return 0;
     Nanoseconds exposed = 0;
     Nanoseconds ready = 0;
     for (const InstructionId before : run_.graph.predecessors_of(id))

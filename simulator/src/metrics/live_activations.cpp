@@ -34,7 +34,7 @@ class Lives {
     collect(program, trace, rank);
     starts_.clear();
     ends_.clear();
-    list_in_issue_order(program, trace, rank);
+    list_in_issue_order(trace);
     sort(starts_);
     sort(ends_);
     int live = 0;
@@ -50,60 +50,66 @@ class Lives {
  private:
   static constexpr std::size_t kNoCell = std::numeric_limits<std::size_t>::max();
 
-  /// Calls visit(action, span, whether it may end a life) for what begins lives or ends them.
-  template <class Visit>
-  void for_each_pass(const Program& program, const TimedTrace& trace, RankId rank, Visit&& visit) const {
+  /// An action that begins a life, or may end one.
+  struct Pass {
+    std::size_t cell;
+    InstructionId id;
+    bool begins;
+    bool ends;
+  };
+
+  void collect(const Program& program, const TimedTrace& trace, RankId rank) {
+    passes_.clear();
     const bool training = trains(program, rank);
     for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
       for (const Action& action : program.actions(id)) {
         const bool forward = action.kind == OpKind::forward;
         const bool ends = training ? gives_weight_gradient(action.kind) : forward;
-        if (forward || ends) visit(action, trace.spans[id], ends);
+        if (!forward && !ends) continue;
+        passes_.push_back({cell_of(action), id, forward, ends});
+        Life& life = lives_[passes_.back().cell];
+        const Span& span = trace.spans[id];
+        if (forward) life.from = std::min(life.from, span.start);
+        if (ends) life.to = std::max(life.to, span.end);
       }
     }
   }
 
-  void collect(const Program& program, const TimedTrace& trace, RankId rank) {
-    for_each_pass(program, trace, rank, [&](const Action& action, const Span& span, bool ends) {
-      Life& life = at(action);
-      if (action.kind == OpKind::forward) life.from = std::min(life.from, span.start);
-      if (ends) life.to = std::max(life.to, span.end);
-    });
-  }
-
   /// Lists each start and end once. The passes of a rank run in issue order, so that both are sorted but
   /// where an action occurs twice.
-  void list_in_issue_order(const Program& program, const TimedTrace& trace, RankId rank) {
-    for_each_pass(program, trace, rank, [&](const Action& action, const Span& span, bool ends) {
-      Life& life = at(action);
-      if (action.kind == OpKind::forward && life.from == span.start) {
+  void list_in_issue_order(const TimedTrace& trace) {
+    for (const Pass& pass : passes_) {
+      Life& life = lives_[pass.cell];
+      const Span& span = trace.spans[pass.id];
+      if (pass.begins && life.from == span.start) {
         starts_.push_back(life.from);
         life.from = kNever;
       }
-      if (ends && life.to == span.end) {
+      if (pass.ends && life.to == span.end) {
         ends_.push_back(life.to);
         life.to = kNotYet;
       }
-    });
+    }
   }
 
   static void sort(std::vector<Instant>& times) {
     if (!std::is_sorted(times.begin(), times.end())) std::sort(times.begin(), times.end());
   }
 
-  Life& at(const Action& action) {
+  std::size_t cell_of(const Action& action) {
     std::size_t& first = first_cell_[action.stage().index()];
     if (first == kNoCell) {
       first = lives_.size();
       lives_.resize(lives_.size() + cells_of_stage_);
     }
-    return lives_[first + action.mb().index() * slices_ + action.slice];
+    return first + action.mb().index() * slices_ + action.slice;
   }
 
   std::size_t cells_of_stage_;
   std::size_t slices_;
   std::vector<std::size_t> first_cell_;
   std::vector<Life> lives_;
+  std::vector<Pass> passes_;  ///< in issue order
   std::vector<Instant> starts_;
   std::vector<Instant> ends_;
 };

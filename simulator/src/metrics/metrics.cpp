@@ -26,23 +26,34 @@ Bytes bytes_sent(const RunView& run, RankId rank) {
   return bytes;
 }
 
-}  // namespace
-
-StepTimes step_times(const Program& program, const TimedTrace& trace) {
+/// Times of some ranks.
+StepTimes times_of(const Program& program, const TimedTrace& trace, const RankRange& ranks) {
   StepTimes times;
-  for (const Span& span : trace.spans) times.makespan = std::max(times.makespan, span.end.time);
-  for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = RankId(rank.value() + 1)) {
+  for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
     RankTimes row;
     bool any = false;
     for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
-      if (!on_compute(program, id)) continue;
       const Span& span = trace.spans[id];
+      times.makespan = std::max(times.makespan, span.end.time);
+      if (!on_compute(program, id)) continue;
       if (!any) row.start = span.start.time;
       any = true;
       row.end = span.end.time;
       if (!is_padding(program.pipeline(), program.actions(id))) row.busy += span.end.time - span.start.time;
     }
     times.ranks.push_back(row);
+  }
+  return times;
+}
+
+}  // namespace
+
+StepTimes step_times(const Program& program, const TimedTrace& trace) {
+  StepTimes times;
+  for (const StepTimes& part :
+       by_rank_ranges(program, [&](const RankRange& ranks) { return times_of(program, trace, ranks); })) {
+    times.makespan = std::max(times.makespan, part.makespan);
+    for (const RankTimes& rank : part.ranks) times.ranks.push_back(rank);
   }
   return times;
 }
