@@ -48,7 +48,7 @@ follows jitter 0 jitter 1f1b "${size[@]}" "${unit[@]}" --vary compute=lognormal:
 follows contention 0 contention 1f1b "${size[@]}" "${unit[@]}" --replicas 2 --ranks-per-node 4
 follows checkpoint 0 checkpoint 1f1b "${job[@]}" --storage 100GB --hours-between-failures 10
 follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --transfer-slowdown 0.1
-follows validate 0 validate "$data"/../studies/accuracy/data/stage_times_1f1b_pp8_a100.csv --effects links
+follows validate 0 validate "$data"/../../studies/accuracy/data/stage_times_1f1b_pp8_a100.csv --effects links
 follows replay 0 replay 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --change F=2
 follows calibrate 0 calibrate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --costs-out measured.json
 expect_exit 0 simulate 1f1b "${job[@]}" --trace job.csv

@@ -63,7 +63,7 @@ std::vector<HelpTopic> topics_before_a_proof() {
       {"checkpoint",
        "Look",
        {"--model", "--cluster", "--nodes", "--tp", "--pp", "--dp", "--global-batch-size", "--storage",
-        "--every", "--writers", "--hours-between-failures"},
+        "--every"},
        {"checkpoint 1f1b --model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --global-batch-size 32 "
         "--storage 2GB"}},
       {"replay",
