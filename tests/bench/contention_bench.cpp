@@ -22,8 +22,8 @@ void report_events(benchmark::State& state, std::int64_t events) {
 void shared_nics(benchmark::State& state) {
   const Shape shape{static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1};
   const AnalyzedProgram analyzed(lowered_program(shape), rendezvous());
-  const SharedLinks links =
-      shared_links(analyzed, {.ranks = 8, .cyclic = true, .core = simulator::kFullSpeed * shape.ranks / state.range(2)});
+  const SharedLinks links = shared_links(
+      analyzed, {.ranks = 8, .cyclic = true, .core = simulator::kFullSpeed * shape.ranks / state.range(2)});
   const CostTable costs = bench_costs();
   const auto items = static_cast<std::int64_t>(compile(analyzed).value().items.size());
   for (auto _ : state)
