@@ -1,3 +1,4 @@
+#include <cmath>
 #include <iostream>
 
 #include "command_line/validators.hpp"
@@ -49,7 +50,7 @@ Expected<Checkpointed> checkpointed(const Options& options, const TransportCapab
   return Checkpointed{std::move(step), cost};
 }
 
-Nanoseconds rounded(double nanoseconds) { return static_cast<Nanoseconds>(nanoseconds + 0.5); }
+Nanoseconds rounded(double nanoseconds) { return std::llround(nanoseconds); }
 
 void print_text(const Checkpointed& of, int every) {
   const CheckpointCost& cost = of.cost;
