@@ -16,8 +16,8 @@ double share_off(Nanoseconds simulated, Nanoseconds measured) {
 }
 
 /// Puts what the slowdowns make of the step where it was simulated without them.
-Expected<void> slow_down(const Program& program, const TransportCapabilities& capabilities,
-                         const SlowdownFit& slowdowns, Prediction& prediction) {
+Expected<void> simulate_slowed(const Program& program, const TransportCapabilities& capabilities,
+                               const SlowdownFit& slowdowns, Prediction& prediction) {
   const AnalyzedProgram analyzed(program, timed(capabilities));
   const CostTable no_costs;
   PPSIM_ASSIGN_OR_RETURN(const auto run,
@@ -53,7 +53,7 @@ Expected<Prediction> predict(const Program& program, const StageModel& model, co
                         .simulated_bubble = comparison.simulated.bubble(),
                         .host = ran->run.host};
   if (expected.slowdowns != nullptr)
-    PPSIM_RETURN_IF_ERROR(slow_down(program, run.capabilities, *expected.slowdowns, prediction));
+    PPSIM_RETURN_IF_ERROR(simulate_slowed(program, run.capabilities, *expected.slowdowns, prediction));
   return prediction;
 }
 

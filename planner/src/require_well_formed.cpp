@@ -8,8 +8,7 @@ namespace ppsim::planner {
 
 Expected<void> require_well_formed(const AnalyzedProgram& analyzed) {
   constexpr std::size_t kMaxLines = 10;
-  const std::vector<Violation> broken =
-      well_formed_violations(analyzed.program(), analyzed.timed_graph());
+  const std::vector<Violation> broken = well_formed_violations(analyzed.program(), analyzed.timed_graph());
   if (broken.empty()) return {};
   std::string text = "the Program is not well-formed";
   for (std::size_t i = 0; i < std::min(broken.size(), kMaxLines); ++i) text += "\n" + broken[i].message;

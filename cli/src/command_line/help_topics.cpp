@@ -8,7 +8,7 @@ namespace ppsim::cli {
 
 namespace {
 
-std::vector<HelpTopic> topics_before_a_proof() {
+std::vector<HelpTopic> topics_of_files() {
   return {
       {"list", "Make and convert", {}, {"list schedules", "list models --json"}},
       {"generate",
@@ -25,6 +25,11 @@ std::vector<HelpTopic> topics_before_a_proof() {
        "Make and convert",
        {"--ranks", "--microbatches", "--chunks", "--communicators", "--with", "--order", "--output"},
        {"lower 1f1b --ranks 4 --microbatches 8 --with opt -o program.json"}},
+  };
+}
+
+std::vector<HelpTopic> topics_of_simulations() {
+  return {
       {"show",
        "Look",
        {"--ranks", "--microbatches", "--chunks", "--format", "--output", "--width", "--title", "--trace",
@@ -124,7 +129,8 @@ std::vector<HelpTopic> topics_of_proofs_and_runs() {
 
 std::span<const HelpTopic> help_topics() {
   static const std::vector<HelpTopic> kTopics = [] {
-    std::vector<HelpTopic> topics = topics_before_a_proof();
+    std::vector<HelpTopic> topics = topics_of_files();
+    std::ranges::move(topics_of_simulations(), std::back_inserter(topics));
     std::ranges::move(topics_of_proofs_and_runs(), std::back_inserter(topics));
     return topics;
   }();

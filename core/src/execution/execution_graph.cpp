@@ -274,7 +274,7 @@ ExecutionGraph room_for_waits(const TransportCapabilities& capabilities, std::si
 }
 
 /// The predecessors of the instructions of some ranks, numbered as if there were no others before them.
-void add_waits(const Program& program, const RankRange& ranks, ExecutionGraph& graph) {
+void add_rank_waits(const Program& program, const RankRange& ranks, ExecutionGraph& graph) {
   graph.predecessor_begin.push_back(0);
   FactIndex facts(program.pipeline(), FactIndex::OneRank());
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
@@ -294,7 +294,7 @@ void append(ExecutionGraph& graph, const ExecutionGraph& more) {
 }
 
 /// Puts the waits of all ranks together.
-ExecutionGraph joined(std::vector<ExecutionGraph> parts) {
+ExecutionGraph join_ranks(std::vector<ExecutionGraph> parts) {
   ExecutionGraph graph = std::move(parts.front());
   for (std::size_t i = 1; i < parts.size(); ++i) append(graph, std::exchange(parts[i], ExecutionGraph()));
   return graph;
@@ -331,10 +331,10 @@ ExecutionGraph build_execution_graph(const Program& program, const TransportCapa
   // Instructions wait for others of their own rank alone, so that ranks are walked apart.
   MessageMaker messages(program, ranges);
   all_at_once(ranges.size(), [&](std::size_t i) {
-    add_waits(program, ranges[i], parts[i]);
+    add_rank_waits(program, ranges[i], parts[i]);
     messages.count(i);
   });
-  ExecutionGraph graph = joined(std::move(parts));
+  ExecutionGraph graph = join_ranks(std::move(parts));
   messages.make(graph);
   add_collective_meetings(program, messages.has_collectives(), graph);
   return graph;

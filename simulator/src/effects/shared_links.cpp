@@ -105,8 +105,8 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   const auto compiled = compile(analyzed);
   if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
   if (costs.differ_on(analyzed.capabilities()) || slow_down(devices)) {
-    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.timed_graph(), costs,
-                                                   Shared{&flows, devices}));
+    PPSIM_ASSIGN_OR_RETURN(
+        auto run, run_by_events(analyzed.program(), analyzed.timed_graph(), costs, Shared{&flows, devices}));
     return SharedRun{std::move(run), flows.uses()};
   }
   PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));

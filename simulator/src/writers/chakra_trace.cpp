@@ -24,8 +24,7 @@ Bytes bytes_of(const SizeTable& sizes, const Action& action, const Action& send)
 /// Takes the time of other ranks, too.
 bool is_shared(const AnalyzedProgram& analyzed, InstructionId id) {
   const std::int32_t meeting = analyzed.timed_graph().meeting_of[id.index()];
-  return meeting >= 0 &&
-         analyzed.timed_graph().meetings[static_cast<std::size_t>(meeting)].member_count > 1;
+  return meeting >= 0 && analyzed.timed_graph().meetings[static_cast<std::size_t>(meeting)].member_count > 1;
 }
 
 /// Chakra counts groups from 1: 0 stands for all ranks.
@@ -34,10 +33,7 @@ int group_number(CommunicatorId communicator) { return communicator.value() + 1;
 class ChakraWriter {
  public:
   ChakraWriter(const ChakraInput& input, RankId rank)
-      : input_(input),
-        program_(input.analyzed.program()),
-        graph_(input.analyzed.timed_graph()),
-        rank_(rank) {
+      : input_(input), program_(input.analyzed.program()), graph_(input.analyzed.timed_graph()), rank_(rank) {
     first_node_.reserve(static_cast<std::size_t>(program_.last(rank).value() - program_.first(rank).value()));
     std::uint64_t node = 0;
     for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {

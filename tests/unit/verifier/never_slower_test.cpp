@@ -64,7 +64,8 @@ TEST(Makespan, IsUnknownWhereNothingIsProvedAboutRuns) {
             "the Program deadlocks, which deadlock_free shows");
   EXPECT_EQ(reason(ask_makespan(lowered_schedule("1f1b", 3, 6), costs, 1, {.residency = 1})),
             "under a residency limit times depend on which operation takes a place");
-  EXPECT_TRUE(ask_makespan(lowered_schedule("1f1b", 3, 6), costs, {}, {.residency = 9}).proved(Property::makespan));
+  EXPECT_TRUE(
+      ask_makespan(lowered_schedule("1f1b", 3, 6), costs, {}, {.residency = 9}).proved(Property::makespan));
   VerifyOptions options;
   options.makespan_limit = 1;
   EXPECT_EQ(reason(verify(two_rank_step(), options)), "no costs are given");

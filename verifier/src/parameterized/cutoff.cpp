@@ -99,9 +99,8 @@ class CutoffSearch {
   void add_edge(const SeriesWait& w, Edges& edges) const {
     if (!repeats(w.before) || !repeats(w.after) || w.shift.per_period < 0) return;
     // after <= before + length, also where before has come to its end or after has not begun.
-    const std::int64_t length =
-        std::max({std::int64_t{0}, 1 - w.shift.at(family_.first),
-                  series(w.after).count.constant - series(w.before).count.constant});
+    const std::int64_t length = std::max({std::int64_t{0}, 1 - w.shift.at(family_.first),
+                                          series(w.after).count.constant - series(w.before).count.constant});
     edges[static_cast<std::size_t>(series(w.before).event)].emplace_back(
         static_cast<std::size_t>(series(w.after).event), length);
   }

@@ -115,7 +115,8 @@ class MemberSearch {
                                                            const std::vector<Bytes>& enough) const {
     const auto program = question_.source.get(family_.microbatches(k));
     if (program == nullptr) return std::nullopt;
-    return worst_cases(question_.limits(), *program, {sizes_, enough, kept_waits(family_, question_.options.capabilities.eager)});
+    return worst_cases(question_.limits(), *program,
+                       {sizes_, enough, kept_waits(family_, question_.options.capabilities.eager)});
   }
 
   void note_broken(const std::vector<Bytes>& worst, std::int64_t k) {
@@ -302,7 +303,8 @@ class BoundSearch {
     if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
     if (program == nullptr) return std::nullopt;
-    return worst_cases(question_.limits(), *program, {sizes_, {}, kept_waits(family_, question_.options.capabilities.eager)});
+    return worst_cases(question_.limits(), *program,
+                       {sizes_, {}, kept_waits(family_, question_.options.capabilities.eager)});
   }
 
   const AllQuestion& question_;
@@ -353,8 +355,7 @@ FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& 
     }
     return BoundSearch(question, apart).run(bounds);
   });
-  if (transport.residency)
-    answer.notes.emplace_back("upper bound: the residency limit is left out");
+  if (transport.residency) answer.notes.emplace_back("upper bound: the residency limit is left out");
   return answer;
 }
 

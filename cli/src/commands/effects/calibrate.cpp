@@ -208,8 +208,8 @@ void print_text(const CalibrationResult& result, const std::optional<Slowed>& sl
                     error_share_text(group.after, is_step), error_share_text(group.other_half, is_step)});
   }
   if (slowed)
-    rows.push_back(
-        {"step, slowed", rows.back()[1], rows.back()[2], "-", error_share_text(slowed->step_error, true), "-"});
+    rows.push_back({"step, slowed", rows.back()[1], rows.back()[2], "-",
+                    error_share_text(slowed->step_error, true), "-"});
   std::cout << table_text(rows) << found_text(result.calibration);
   if (slowed) std::cout << slowdown_fit_text(slowed->fit);
   std::cout << next_text(options) << '\n';

@@ -84,7 +84,7 @@ Json wait_json(const CheckpointWait& wait) {
   return object;
 }
 
-Json result_json(const Checkpointed& of, int every) {
+Json checkpoint_json(const Checkpointed& of, int every) {
   return {{"schedule", of.step.name},
           {"step_ns", of.step.step()},
           {"every", every},
@@ -103,7 +103,7 @@ int run(const Options& options, const Output& output) {
   const auto found = checkpointed(options, *capabilities, output);
   if (!found) return report_on(*capabilities, found.error(), output);
   if (output.json) {
-    output.print(result_json(*found, options.every));
+    output.print(checkpoint_json(*found, options.every));
   } else {
     print_text(*found, options.every);
   }

@@ -4,6 +4,28 @@
 
 namespace ppsim::lowering {
 
+std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank) {
+  std::vector<RankId> ranks;
+  switch (info(action.kind).resource) {
+    case Resource::compute:
+    case Resource::copy:
+      return {};
+    case Resource::p2p:
+      return {action.peer_rank()};
+    case Resource::collective:
+      if (action.kind == OpKind::collective) ranks = pipeline.spec().collectives[action.collective()].members;
+      if (action.kind == OpKind::reduce_grad) {
+        for (const StageId s : pipeline.spec().blocks[action.block()].stages)
+          ranks.push_back(pipeline.rank_of(s));
+      }
+      break;
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::erase(ranks, rank);
+  return ranks;
+}
+
 ActionCosts::ActionCosts(const Pipeline& pipeline, const CostTable* table)
     : table_(table),
       edges_(pipeline),

@@ -8,6 +8,9 @@
 
 namespace ppsim::lowering {
 
+/// The ranks that take part in a step beside its own, ascending; empty for what a rank does alone.
+[[nodiscard]] std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank);
+
 /// Durations out of a CostTable, each looked up once.
 class ActionCosts {
  public:

@@ -13,29 +13,6 @@
 namespace ppsim::lowering {
 namespace {
 
-/// The ranks that take part in a step beside its own; empty for what a rank does alone.
-std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank) {
-  std::vector<RankId> ranks;
-  switch (info(action.kind).resource) {
-    case Resource::compute:
-    case Resource::copy:
-      return {};
-    case Resource::p2p:
-      return {action.peer_rank()};
-    case Resource::collective:
-      if (action.kind == OpKind::collective) ranks = pipeline.spec().collectives[action.collective()].members;
-      if (action.kind == OpKind::reduce_grad) {
-        for (const StageId s : pipeline.spec().blocks[action.block()].stages)
-          ranks.push_back(pipeline.rank_of(s));
-      }
-      break;
-  }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::erase(ranks, rank);
-  return ranks;
-}
-
 /// Facts that make an update wait for what runs beside compute.
 bool is_communicated(FactKind kind) { return kind == FactKind::reduced || kind == FactKind::collected; }
 

@@ -67,7 +67,8 @@ TEST(Transports, HaveNames) {
   EXPECT_TRUE(named("nccl", true).guaranteed_launches.compute);
   EXPECT_TRUE(named("nccl-one-queue").launches.everything);
   EXPECT_EQ(transport_text(named("nccl")), "nccl");
-  EXPECT_EQ(transport_text(named("nccl", true)), "rendezvous, eager sends, launches in order, computation included");
+  EXPECT_EQ(transport_text(named("nccl", true)),
+            "rendezvous, eager sends, launches in order, computation included");
   const auto unknown = transport("ncc");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().place.expected, "any, in-process, mpi, copy, nccl, nccl-one-queue");
@@ -222,7 +223,8 @@ TEST(LaunchOrder, ACertificateNamesNoOtherTransport) {
   }
   certificate.transport = "tcp";
   EXPECT_EQ(why_not(certificate, program),
-            "certificate: it names transport tcp, and its capabilities are another's: rendezvous, eager sends, launches "
+            "certificate: it names transport tcp, and its capabilities are another's: rendezvous, eager "
+            "sends, launches "
             "in order");
 }
 
@@ -282,8 +284,8 @@ TEST(LaunchOrder, ACertificateMovesBetweenNamedTransportsByTheRule) {
     ASSERT_EQ(why_not(certificate, program), "") << proved;
     for (const TransportCapabilities& used : all_named()) {
       const bool safe = are_among(used.launches, proved.launches);
-      const bool kept = are_among(proved.guaranteed_launches, used.guaranteed_launches) &&
-                        (proved.eager || !used.eager);
+      const bool kept =
+          are_among(proved.guaranteed_launches, used.guaranteed_launches) && (proved.eager || !used.eager);
       EXPECT_EQ(holds_under(proved, used, Claim::safety), safe) << proved << " on " << used;
       EXPECT_EQ(holds_under(proved, used, Claim::orders), safe && kept) << proved << " on " << used;
       // It claims nothing that rests on an order.

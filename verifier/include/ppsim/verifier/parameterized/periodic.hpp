@@ -91,7 +91,7 @@ struct PeriodicProgram {
   /// What an instance of `after` waits for to end once it has started, whichever rank `before` is of; none
   /// where find_periodic made it.
   std::vector<SeriesWait> end_waits = {};
-  bool with_tensors = true;              ///< whether they were followed
+  bool with_tensors = true;  ///< whether they were followed
   std::vector<TensorSeries> tensors;
 
   [[nodiscard]] int microbatches(std::int64_t k) const {
