@@ -16,14 +16,16 @@ COSTS = ["--unit", "F=1,B=2,c=0.1"]
 #: Command, schedule, ranks, microbatches and what else is asked.
 CASES = [
     ("simulate", "1f1b", 8, 64, COSTS),
-    ("simulate", "interleaved-1f1b", 16, 128, ["--chunks", "2", *COSTS]),
-    ("simulate", "zb-h1", 16, 64, COSTS),
-    ("simulate", "dualpipe", 8, 64, COSTS),
+    ("simulate", "interleaved-1f1b", 8, 64, ["--chunks", "2", *COSTS]),
+    ("simulate", "zb-h1", 8, 64, COSTS),
+    ("simulate", "dualpipe", 8, 32, COSTS),
+    ("simulate", "1f1b", 32, 256, COSTS),
     ("verify", "1f1b", 8, 64, []),
-    ("verify", "interleaved-1f1b", 8, 64, ["--chunks", "2"]),
+    ("verify", "1f1b", 32, 128, []),
+    ("verify", "interleaved-1f1b", 8, 32, ["--chunks", "2"]),
     ("verify", "zb-h1", 8, 32, []),
     ("verify", "dualpipe", 8, 32, []),
-    ("verify", "1f1b", 8, 32, ["--unit", "F=1,B=2,c=0.1", "--properties", "memory"]),
+    ("verify", "1f1b", 8, 32, ["--unit", "F=1,B=2,A=1e9", "--properties", "memory"]),
 ]
 
 
