@@ -31,7 +31,7 @@ std::vector<Check> self_test() {
            run ? "" : to_string(run.error())}};
 }
 
-int run(const Output& output) {
+int run_doctor(const Output& output) {
   std::vector<Check> checks = self_test();
   for (const BackendStatus& backend : backend_statuses()) {
     checks.push_back(
@@ -60,7 +60,7 @@ int run(const Output& output) {
 
 void add_doctor(Command& program) {
   Command command = program.add_subcommand("doctor", "check that this installation works");
-  command.runs(run);
+  command.runs(run_doctor);
 }
 
 }  // namespace ppsim::cli
