@@ -63,7 +63,7 @@ Json report_for_all_json(const ProgramFor& program_for, const VerifyOptions& ask
   return object;
 }
 
-constexpr std::size_t kMaxLines = 40;
+constexpr std::size_t kMaxLinesForAll = 40;
 
 void print_refuted(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
   const auto* refuted = std::get_if<Refuted>(&result.verdict);
@@ -73,9 +73,10 @@ void print_refuted(const ProgramFor& program_for, const AllMicrobatchesResult& r
   const auto program = program_for(result.microbatches);
   if (!program) return;
   const std::vector<std::string> lines = explain(*program, refuted->counterexample);
-  for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) std::cout << "  " << lines[i] << '\n';
-  if (lines.size() > kMaxLines)
-    std::cout << "  and " << lines.size() - kMaxLines << " more lines (--json has all)\n";
+  for (std::size_t i = 0; i < std::min(lines.size(), kMaxLinesForAll); ++i)
+    std::cout << "  " << lines[i] << '\n';
+  if (lines.size() > kMaxLinesForAll)
+    std::cout << "  and " << lines.size() - kMaxLinesForAll << " more lines (--json has all)\n";
 }
 
 std::string bound_text(const MemoryForAll& bound) {

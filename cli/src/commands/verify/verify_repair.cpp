@@ -45,11 +45,11 @@ Json changes_json(const std::vector<Change>& changes) {
 }
 
 void print_changes(const std::vector<Change>& changes) {
-  constexpr std::size_t kMaxLines = 12;
-  for (std::size_t i = 0; i < std::min(changes.size(), kMaxLines); ++i)
+  constexpr std::size_t kMaxMoves = 12;
+  for (std::size_t i = 0; i < std::min(changes.size(), kMaxMoves); ++i)
     std::cout << "  " << to_string(changes[i]) << '\n';
-  if (changes.size() > kMaxLines)
-    std::cout << "  and " << changes.size() - kMaxLines << " more (--json has all)\n";
+  if (changes.size() > kMaxMoves)
+    std::cout << "  and " << changes.size() - kMaxMoves << " more (--json has all)\n";
 }
 
 void print(const RepairAnswer& answer, bool mixes) {
