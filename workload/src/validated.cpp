@@ -25,8 +25,6 @@ constexpr auto kClasses = std::to_array<ValidatedClass>({
 
 }  // namespace
 
-std::span<const ValidatedClass> validated_classes() { return kClasses; }
-
 std::string class_name(const ValidatedClass& validated) {
   std::string name = validated.mixture ? "mixture of experts, " : "dense, ";
   return name + std::string(validated.gpu) + ", " + std::string(data_type_name(validated.dtype));

@@ -18,7 +18,6 @@ struct ValidatedClass {
   int runs = 0;
   double mean_percent = 0;  ///< of absolute errors of the step time
 };
-[[nodiscard]] std::span<const ValidatedClass> validated_classes();
 
 /// "dense gb200 fp8": architecture, GPU and data type.
 [[nodiscard]] std::string class_name(const ValidatedClass& validated);
@@ -38,6 +37,5 @@ struct ValidatedClass {
 
 namespace ppsim {
 using workload::nearest_class;
-using workload::validated_classes;
 using workload::ValidatedClass;
 }  // namespace ppsim
