@@ -12,9 +12,6 @@ option(PPSIM_PYTHON "Build the Python module (needs Python's headers and nanobin
 option(PPSIM_UNITY "Compile several sources at once: faster, unless one of them is edited again and again" ON)
 option(PPSIM_WERROR "Treat compiler warnings as errors" OFF)
 set(PPSIM_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined or thread")
-set(PPSIM_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
-set(PPSIM_CUDA_ARCHITECTURE 90 CACHE STRING "Oldest architecture that the kernels run on: 80, 90, 100, ...")
-set_property(CACHE PPSIM_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 set(PPSIM_MPI AUTO CACHE STRING "MPI transport between processes: AUTO, ON or OFF")
 set_property(CACHE PPSIM_MPI PROPERTY STRINGS AUTO ON OFF)
@@ -41,29 +38,7 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 
-# The backend opens CUDA's libraries at run time and is built without them. With the toolkit its declarations are
-# compared with the real headers, and what needs nvcc is built.
-set(PPSIM_CUDA_FOUND OFF)
-if(PPSIM_CUDA STREQUAL "ON" OR PPSIM_CUDA STREQUAL "AUTO")
-  find_program(PPSIM_NVCC nvcc PATHS /usr/local/cuda/bin)
-  find_path(PPSIM_CUDA_INCLUDE cublasLt.h PATHS /usr/local/cuda/include)
-  find_path(PPSIM_NCCL_INCLUDE nccl.h PATHS /usr/local/cuda/include)
-  find_library(PPSIM_CUDART libcudart_static.a PATHS /usr/local/cuda/lib64)
-  find_path(PPSIM_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${PPSIM_CUDA_INCLUDE} PATHS /usr/local/cuda/include)
-  mark_as_advanced(PPSIM_NVCC PPSIM_CUDA_INCLUDE PPSIM_NCCL_INCLUDE PPSIM_CUDART PPSIM_NVTX_INCLUDE)
-  if(PPSIM_NVCC AND PPSIM_CUDA_INCLUDE AND PPSIM_NCCL_INCLUDE AND PPSIM_CUDART)
-    set(PPSIM_CUDA_FOUND ON)
-    if(NOT PPSIM_NVTX_INCLUDE)
-      message(FATAL_ERROR "The CUDA toolkit in ${PPSIM_CUDA_INCLUDE} is without nvtx3/nvToolsExt.h. "
-                          "Set PPSIM_NVTX_INCLUDE to where it is, or use PPSIM_CUDA=OFF.")
-    endif()
-  elseif(PPSIM_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "PPSIM_CUDA=ON: no CUDA toolkit with nvcc, cublasLt.h, nccl.h and libcudart_static.a was found. "
-                        "Set PPSIM_NVCC, PPSIM_CUDA_INCLUDE, PPSIM_NCCL_INCLUDE and PPSIM_CUDART, or use PPSIM_CUDA=OFF.")
-  endif()
-elseif(NOT PPSIM_CUDA STREQUAL "OFF")
-  message(FATAL_ERROR "PPSIM_CUDA=${PPSIM_CUDA}: expected AUTO, ON or OFF")
-endif()
+include(PpsimCuda)
 
 # Several processes need MPI at build time; everything else is built and passes without it.
 set(PPSIM_MPI_FOUND OFF)

@@ -40,7 +40,9 @@ def kernels_of(cuobjdump, file):
     text = subprocess.run([cuobjdump, "-sass", file], check=True, capture_output=True, text=True).stdout
     for part in text.split("Function : ")[1:]:
         mangled, _, code = part.partition("\n")
-        name = re.search(r"_cu_[0-9a-f]{8}\d+([a-z]\w*?_kernel)", mangled) or re.search(r"\d([a-z]\w*?_kernel)", mangled)
+        # nvcc names the anonymous namespace after the file, clang does not.
+        name = next(filter(None, (re.search(where + r"\d([a-z]\w*?_kernel)", mangled)
+                                  for where in (r"_cu_[0-9a-f]{8}\d*", r"_GLOBAL__N_1\d*", ""))), None)
         yield (name.group(1) if name else mangled.strip()), mangled.strip(), code
 
 

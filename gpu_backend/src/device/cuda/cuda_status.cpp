@@ -53,7 +53,7 @@ std::string driver_lacks(int version) {
   if (version / kMajor >= kKernelCuda / kMajor) return "";
   return " (the kernels of the transformer, compiled with CUDA " + cuda_version_text(kKernelCuda) +
          ", need one for CUDA " + std::to_string(kKernelCuda / kMajor) +
-         ", 580 or later; a build with CUDA 12 runs on this one)";
+         ", 580 or later; a build with CUDA 12, as scripts/cuda12 prepares it, runs on this one)";
 }
 
 std::string driver_text(int& devices) {

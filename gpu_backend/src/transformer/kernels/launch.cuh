@@ -52,11 +52,46 @@ struct alignas(16) Pack {
   Number numbers[kCount];
 };
 
+/// One access for each 16 bytes of a pack, which has nothing but its numbers: clang would split it into
+/// these.
+template <class P>
+__device__ P load_whole(const P* from) {
+#if defined(__clang__) && defined(__CUDA_ARCH__)
+  static_assert(sizeof(P::numbers) % 16 == 0 && sizeof(P) == sizeof(P::numbers));
+  P pack;
+  for (std::size_t i = 0; i < sizeof(P) / 16; ++i) {
+    std::uint32_t words[4];
+    asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(reinterpret_cast<const char*>(from) + 16 * i)
+                 : "memory");
+    memcpy(reinterpret_cast<char*>(&pack) + 16 * i, words, sizeof words);
+  }
+  return pack;
+#else
+  return *from;
+#endif
+}
+template <class P>
+__device__ void store_whole(P* to, const P& pack) {
+#if defined(__clang__) && defined(__CUDA_ARCH__)
+  using Vector = std::uint32_t __attribute__((vector_size(16)));
+  static_assert(sizeof(P::numbers) % sizeof(Vector) == 0 && sizeof(P) == sizeof(P::numbers));
+  for (std::size_t i = 0; i < sizeof(P) / sizeof(Vector); ++i) {
+    Vector part;
+    memcpy(&part, reinterpret_cast<const char*>(&pack) + i * sizeof part, sizeof part);
+    reinterpret_cast<Vector*>(to)[i] = part;
+  }
+#else
+  *to = pack;
+#endif
+}
+
 /// The numbers from c on of `count`; zeros behind them. `wide`: every pack begins at a multiple of 16 bytes.
 /// The other way round they are taken one by one and in the same order, so that sums have the same bits.
 template <bool wide, int kCount, class Number>
 __device__ Pack<Number, kCount> load_pack(const Number* from, std::int64_t c, std::int64_t count) {
-  if (wide && c + kCount <= count) return *reinterpret_cast<const Pack<Number, kCount>*>(from + c);
+  if (wide && c + kCount <= count) return load_whole(reinterpret_cast<const Pack<Number, kCount>*>(from + c));
   Pack<Number, kCount> pack{};
   for (int i = 0; i < kCount; ++i) {
     if (c + i < count) pack.numbers[i] = from[c + i];
@@ -66,8 +101,7 @@ __device__ Pack<Number, kCount> load_pack(const Number* from, std::int64_t c, st
 template <bool wide, int kCount, class Number>
 __device__ void store_pack(Number* to, std::int64_t c, std::int64_t count, const Pack<Number, kCount>& pack) {
   if (wide && c + kCount <= count) {
-    *reinterpret_cast<Pack<Number, kCount>*>(to + c) = pack;
-    return;
+    return store_whole(reinterpret_cast<Pack<Number, kCount>*>(to + c), pack);
   }
   for (int i = 0; i < kCount; ++i) {
     if (c + i < count) to[c + i] = pack.numbers[i];
@@ -118,7 +152,7 @@ template <bool wide, int kCount, class Number>
 __device__ void store_of_row(Number* row, std::int64_t c, std::int64_t columns,
                              const Pack<Number, kCount>& pack) {
   if constexpr (wide) {
-    if (c < columns) *reinterpret_cast<Pack<Number, kCount>*>(row + c) = pack;
+    if (c < columns) store_whole(reinterpret_cast<Pack<Number, kCount>*>(row + c), pack);
   } else {
     store_pack<false, kCount>(row, c, columns, pack);
   }
