@@ -31,8 +31,18 @@ export PPSIM_NCCL_LIBRARY=$idle
 unset MASTER_ADDR MASTER_PORT
 
 RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}"
-# Copies join processes of a host, so they meet, too.
-RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}" --transport copy
+# Copies join processes of one host, and need not be told where they meet; nor need others that are all here.
+for here in "--transport copy" "--transport nccl"; do
+  MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  export MASTER_PORT
+  [[ $here == *copy ]] || export LOCAL_WORLD_SIZE=2
+  RANK=1 timeout "$limit_s" "$ppsim" run no-such-schedule --backend cuda $here >stdout1 2>stderr1 &
+  other=$!
+  RANK=0 expect_exit 2 run no-such-schedule --backend cuda $here
+  expect_err "no-such-schedule"
+  wait "$other" || [ $? -eq 2 ] || fail "process 1 ends otherwise"
+done
+unset LOCAL_WORLD_SIZE MASTER_PORT
 RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
 
 # A graph over NCCL has no launch order, so tensors are proved without it; streamed, the device is what is missing.

@@ -164,7 +164,7 @@ int run_points(const StudyOptions& options, const Output& all) {
   run.jobs = options.jobs > 0 ? options.jobs : std::max(1, processors / launched_on_this_machine());
   run.progress = progress_line(options, output);
   if (launched_on_several_machines() && run.shards == 1) {
-    return on_launched_processes(all, [&](const Output& own, Bootstrap* processes) {
+    return on_launched_processes(all, false, [&](const Output& own, Bootstrap* processes) {
       return run_in_rounds(options, run, own, *processes);
     });
   }

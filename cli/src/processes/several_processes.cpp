@@ -61,10 +61,15 @@ Expected<std::unique_ptr<Bootstrap>> meet_by_mpi(const Output& output) {
 }
 
 /// mpirun says where nobody is to be met, but MPI knows.
-Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output) {
+Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output, bool one_host) {
   const bool by_mpi = variable("OMPI_COMM_WORLD_RANK") != nullptr && variable("MASTER_ADDR") == nullptr;
   if (by_mpi && !mpi_version().empty()) return meet_by_mpi(output);
-  PPSIM_ASSIGN_OR_RETURN(const auto self, membership_from_environment(variable));
+  PPSIM_ASSIGN_OR_RETURN(const auto self, membership_from_environment([&](const char* name) {
+                           const char* const value = variable(name);
+                           const bool is_here =
+                               one_host && value == nullptr && std::string_view(name) == "MASTER_ADDR";
+                           return is_here ? "127.0.0.1" : value;
+                         }));
   if (self.process > 0) say_nothing_when_interrupted();
   return connect_processes(self);
 }
@@ -127,7 +132,7 @@ int on_mpi_processes(const Output& output, const ProcessRun& run) {
   return processes ? run_on(**processes, output, run) : report(processes.error(), output);
 }
 
-int on_launched_processes(const Output& output, const ProcessRun& run) {
+int on_launched_processes(const Output& output, bool one_host, const ProcessRun& run) {
   if (!is_launched()) {
     if (auto alone = check_alone("Open MPI's mpirun, torchrun or srun, or a start without a launcher");
         !alone)
@@ -135,7 +140,7 @@ int on_launched_processes(const Output& output, const ProcessRun& run) {
     const Expected<int> code = run(output, nullptr);
     return code ? *code : report(code.error(), output);
   }
-  const auto processes = meet_launched(output);
+  const auto processes = meet_launched(output, one_host);
   return processes ? run_on(**processes, output, run) : report(processes.error(), output);
 }
 

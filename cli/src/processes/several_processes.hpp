@@ -26,6 +26,7 @@ using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
 /// for all; another one only when process 0 is gone. An error of one stops all. Returns: the exit code.
 int on_mpi_processes(const Output& output, const ProcessRun& run);
 /// The same on all that torchrun, srun or mpirun has started, which meet by TCP; without a launcher alone.
-int on_launched_processes(const Output& output, const ProcessRun& run);
+/// `one_host`: they are of one host, where they meet if MASTER_ADDR names no other.
+int on_launched_processes(const Output& output, bool one_host, const ProcessRun& run);
 
 }  // namespace ppsim::cli

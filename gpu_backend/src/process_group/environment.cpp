@@ -15,14 +15,17 @@ struct Launcher {
   const char* process;
   const char* size;
   const char* local_process;
+  const char* local_size;  ///< null: it says otherwise where process 0 is
 };
 /// In this order: srun starts the daemons of the others, whose processes inherit what it said of a daemon. A
 /// batch script, which has SLURM_PROCID and SLURM_NTASKS too, is in no step.
 constexpr std::array kLaunchers = {
-    Launcher{"torchrun", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    Launcher{"torchrun", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-             "OMPI_COMM_WORLD_LOCAL_RANK"},
-    Launcher{"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Launcher{"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+             nullptr}};
+constexpr const char* kThisHost = "127.0.0.1";
 constexpr int kDefaultPort = 29500;
 constexpr int kLargestPort = 65535;
 constexpr int kMaxProcesses = 1 << 20;
@@ -52,7 +55,7 @@ class Reader {
                          .expected = "a start by torchrun, mpirun or srun"});
     }
     const auto self = of_launcher(*launcher);
-    return self ? meeting_place(*self) : self;
+    return self ? meeting_place(*self, *launcher) : self;
   }
 
  private:
@@ -76,7 +79,7 @@ class Reader {
     return self;
   }
 
-  Expected<Membership> meeting_place(Membership self) const {
+  Expected<Membership> meeting_place(Membership self, const Launcher& launcher) const {
     self.port = kDefaultPort;
     if (const char* text = environment_("MASTER_PORT")) {
       PPSIM_ASSIGN_OR_RETURN(const auto port, number("MASTER_PORT", text, 1, kLargestPort));
@@ -86,12 +89,18 @@ class Reader {
     if (agent != nullptr && std::string_view(agent) == "True" && self.port < kLargestPort) ++self.port;
     if (const char* host = environment_("MASTER_ADDR")) self.host = host;
     if (self.host.empty()) self.host = first_host();
+    if (self.host.empty() && all_are_here(self, launcher)) self.host = kThisHost;
     if (self.host.empty() && self.size > 1) {
       return make_error(ErrorCode::bad_argument, "where process 0 is to be met is not known",
                         {.found = "no MASTER_ADDR", .expected = "MASTER_ADDR=host of process 0"});
     }
     if (const char* job = environment_("SLURM_JOB_ID")) self.token = job;
     return self;
+  }
+
+  [[nodiscard]] bool all_are_here(const Membership& self, const Launcher& launcher) const {
+    const char* here = launcher.local_size == nullptr ? nullptr : environment_(launcher.local_size);
+    return here != nullptr && here == std::to_string(self.size);
   }
 
   /// "gpu[03-07,12],login" -> "gpu03".

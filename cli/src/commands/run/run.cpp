@@ -286,7 +286,8 @@ int run(const RunCommandOptions& options, const Output& output) {
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
   // Before processes meet: who lacks a library has no need of the others to say so.
   if (const auto good = open_backend(options.device); !good) return report(good.error(), output);
-  if (options.device.backend == "cuda") return on_launched_processes(output, on_each);
+  if (options.device.backend == "cuda")
+    return on_launched_processes(output, !is_by_nccl(options.device), on_each);
   if (auto alone = check_alone("--transport mpi, or a start without a launcher"); !alone)
     return report(alone.error(), output);
   const Expected<int> code = run_prepared(options, output, nullptr);

@@ -14,10 +14,21 @@ namespace ppsim::gpu_backend {
 
 void order_launches(const EnvironmentTable& environment, bool graphs) {
   constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  constexpr const char* kSetHere = "PPSIM_SET_LAUNCH_ORDER";  // by an earlier run, and not by the user
   const std::string expected = graphs ? "0" : "1";
   const std::string order = environment.get(kName);
-  if (order.empty()) return environment.set(kName, expected);
+  if (order.empty()) {
+    environment.set(kName, expected);
+    return environment.set(kSetHere, expected);
+  }
   if (order == expected) return;
+  if (order == environment.get(kSetHere)) {
+    throw BackendError(
+        ErrorCode::refused,
+        std::string("NCCL reads its launch order once in a process, and an earlier run in this one ") +
+            (graphs ? "was streamed" : "had graphs") + ": " +
+            (graphs ? "runs with graphs" : "streamed runs") + " need a process of their own");
+  }
   const std::string name = kName;
   throw BackendError(ErrorCode::bad_argument,
                      std::string(graphs ? "the driver cannot load a graph that has NCCL's launch order"

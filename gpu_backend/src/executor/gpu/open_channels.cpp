@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "process_group/bytes.hpp"
 #include "transport/copy/copy_channels.hpp"
 #include "transport/nccl/nccl_channels.hpp"
 
@@ -17,6 +18,14 @@ NcclUniqueId exchange_id(const NcclTable& nccl, Peers& peers) {
   const std::string bytes = peers.from_leader({std::begin(id.internal), std::end(id.internal)});
   std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
   return id;
+}
+
+/// Devices of other processes may be smaller.
+int smallest_of_all(Peers& peers, int own) {
+  int smallest = own;
+  for (const std::string& bytes : peers.from_all(ByteWriter().put(own).take()))
+    smallest = std::min(smallest, ByteReader(bytes).get<int>());
+  return smallest;
 }
 
 /// A kind of sum that steps make. NCCL chooses its algorithm by type and size.
@@ -104,6 +113,7 @@ std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
                 .ranks = setup.ranks,
                 .exchange_id = [&] { return exchange_id(setup.api.nccl, setup.peers); },
                 .sums = sums_of(setup),
+                .smallest_of_all = [&](int own) { return smallest_of_all(setup.peers, own); },
                 .check_abort = [&peers = setup.peers] { peers.throw_if_stopped(); },
                 .max_ctas = options.max_ctas,
                 .graphs = options.graphs});

@@ -31,6 +31,8 @@ struct NcclSetup {
   std::vector<RankDevice*> ranks;             ///< of this process, ascending
   std::function<NcclUniqueId()> exchange_id;  ///< one id for the whole Program
   std::vector<NcclSum> sums;                  ///< each of another kind; the same on every rank
+  /// The smallest of the numbers that the processes have; alone, its own.
+  std::function<int(int own)> smallest_of_all = [](int own) { return own; };
   /// Called while it waits for the other ranks; throws when they will not come.
   std::function<void()> check_abort = [] {};
   int max_ctas = 4;        ///< of a communicator of messages: receives that are posted early stay resident
@@ -91,7 +93,7 @@ class NcclChannels final : public GpuChannels {
  private:
   using Key = std::pair<CommunicatorId, RankId>;
 
-  [[nodiscard]] int sum_ctas() const;
+  [[nodiscard]] int sum_ctas(int room) const;
   void make_root(const NcclSetup& setup);
   void split(const std::vector<CommunicatorId>& round);
   [[nodiscard]] NcclConfig config_of(CommunicatorId id) const;

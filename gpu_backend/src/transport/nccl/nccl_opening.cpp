@@ -73,6 +73,14 @@ void check_blocks_are_ours(const EnvironmentTable& environment) {
   }
 }
 
+/// Multiprocessors of the smallest device here.
+int smallest_device(const std::vector<RankDevice*>& ranks) {
+  const auto smallest = std::min_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+    return a->place().multiprocessors < b->place().multiprocessors;
+  });
+  return (*smallest)->place().multiprocessors;
+}
+
 /// Before 2.26 NCCL_LAUNCH_ORDER_IMPLICIT means nothing, and several communicators may deadlock.
 void check_keeps_order(const NcclTable& nccl) {
   constexpr int kMinVersion = 22600;
@@ -96,7 +104,7 @@ NcclChannels::NcclChannels(const NcclSetup& setup)
   check_keeps_order(api_.nccl);
   order_launches(api_.environment, graphs_);
   if (graphs_) check_blocks_are_ours(api_.environment);
-  if (graphs_) sum_ctas_ = sum_ctas();
+  if (graphs_) sum_ctas_ = sum_ctas(setup.smallest_of_all(smallest_device(ranks_)));
   constexpr double kNanosecondsPerSecond = 1e9;
   timeout_ = static_cast<Nanoseconds>(setup.timeout_s * kNanosecondsPerSecond);
   reset_deadline();
@@ -142,9 +150,9 @@ NcclConfig NcclChannels::config_of(CommunicatorId id) const {
 }
 
 /// In a graph kernels of several communicators start in any order. A communicator has one kernel at a time;
-/// where those of all have room, none waits for another one's end. All ranks find the same on like devices.
-int NcclChannels::sum_ctas() const {
-  const int room = ranks_.front()->place().multiprocessors;
+/// where those of all have room, none waits for another one's end. `room`: multiprocessors of the smallest
+/// device of the job, so that all ranks find the same, which NCCL needs.
+int NcclChannels::sum_ctas(int room) const {
   int ctas = kMaxSumCtas;
   for (RankId rank(0); rank.value() < program_.pipeline().ranks(); rank = next(rank)) {
     int messages = 0;

@@ -41,6 +41,27 @@ TEST(GpuGraphs, AGraphHasNoLaunchOrder) {
             "NCCL_LAUNCH_ORDER_IMPLICIT=1, expected NCCL_LAUNCH_ORDER_IMPLICIT=0, or unset)");
 }
 
+/// NCCL reads the order once, so the second of two runs in other modes cannot have its own.
+TEST(GpuGraphs, ARunInAnotherModeThanAnEarlierOneIsToldOfIt) {
+  const Program program = host_path_program("1f1b", 2, 2);
+  for (const bool graphs : {false, true}) {
+    EnvironmentTable first;
+    FakeGpu gpu(devices_for(program));
+    FakeRunOptions options{.cuda = {.graphs = graphs, .host_threads = false},
+                           .tamper = [&](GpuApi& api) { first = api.environment; }};
+    ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+    options.cuda.graphs = !graphs;
+    options.tamper = [&](GpuApi& api) { api.environment = first; };
+    FakeGpu other(devices_for(program));
+    const auto result = run_on_fake(other, program, NullModel(), options);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message,
+              std::string("NCCL reads its launch order once in a process, and an earlier run in this one ") +
+                  (graphs ? "had graphs: streamed runs" : "was streamed: runs with graphs") +
+                  " need a process of their own");
+  }
+}
+
 TEST(GpuGraphs, AGraphIsProvedWithoutALaunchOrder) {
   const TransportCapabilities streamed = capabilities_of({.backend = CudaOptions{}});
   EXPECT_EQ(streamed.guaranteed_launches.order, LaunchOrder::start);

@@ -260,6 +260,23 @@ TEST(Membership, OfTheLauncherThatAnotherOneStarted) {
   EXPECT_EQ(membership(both).value().process, 7);
 }
 
+/// Where all processes are here, they meet here unless somebody says otherwise.
+TEST(Membership, OfOneHostNeedsNoAddress) {
+  std::map<std::string, std::string> torch = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_EQ(membership(torch).value().host, "127.0.0.1");
+  torch["MASTER_ADDR"] = "node7";
+  EXPECT_EQ(membership(torch).value().host, "node7");
+  EXPECT_EQ(
+      membership(
+          {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})
+          .value()
+          .host,
+      "127.0.0.1");
+  EXPECT_NE(to_string(membership({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}}).error())
+                .find("no MASTER_ADDR"),
+            std::string::npos);
+}
+
 TEST(Membership, IsNobodysInABatchScriptOfSlurm) {
   const std::map<std::string, std::string> script = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}};
   EXPECT_NE(membership(script).error().message.find("no launcher"), std::string::npos);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "executor/gpu/gpu_execute.hpp"
@@ -122,6 +123,44 @@ TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
       for (const Span& span : trace.spans) EXPECT_EQ(span.start.time >= 0, profile);
     }
   }
+}
+
+/// In a graph the sums of all communicators share the multiprocessors: of the smallest device, for all ranks.
+TEST(GpuProcesses, UnlikeDevicesAgreeOnTheBlocksOfASum) {
+  LoweringOptions lowering;
+  lowering.reduce_grad = true;
+  const Program program =
+      lower(generate("chimera", {.ranks = 2, .microbatches = 4}).value(), lowering).value();
+  constexpr int kSmall = 24;
+  const auto caps_on = [&](int multiprocessors) {
+    const Ends ends = in_process_bootstraps(2).value();
+    FakeGpu gpu(host_with(2));
+    std::array<std::multiset<int>, 2> caps;
+    const Results results = run_on_each(gpu, program, ends, [&](int process, FakeRunOptions& options) {
+      options.cuda.graphs = true;
+      options.tamper = [&, process](GpuApi& api) {
+        in_real_time(api);
+        api.cuda.device_attribute = [=, real = api.cuda.device_attribute](int* value, int which, int device) {
+          const int result = real(value, which, device);
+          if (process == 1 && which == kCudaAttributeMultiprocessors) *value = multiprocessors;
+          return result;
+        };
+        api.nccl.communicator_split =
+            [&own = caps[static_cast<std::size_t>(process)], real = api.nccl.communicator_split](
+                ncclComm* parent, int color, int key, ncclComm** child, NcclConfig* config) {
+              own.insert(config->max_ctas);
+              return real(parent, color, key, child, config);
+            };
+      };
+    });
+    for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
+    EXPECT_EQ(caps[0], caps[1]);
+    return caps[0];
+  };
+  EXPECT_EQ(*caps_on(132).rbegin(), 32);
+  const int small = *caps_on(kSmall).rbegin();
+  EXPECT_GT(small, 4);
+  EXPECT_LT(small, kSmall);
 }
 
 TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {

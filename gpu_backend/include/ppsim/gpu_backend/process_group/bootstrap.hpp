@@ -103,9 +103,9 @@ using Environment = std::function<const char*(const char*)>;
 
 /// Reads what a launcher has set: torchrun (RANK, WORLD_SIZE, LOCAL_RANK), else Open MPI (OMPI_COMM_WORLD_*),
 /// else a step of Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID), with MASTER_ADDR and
-/// MASTER_PORT. Slurm's first host stands in for MASTER_ADDR, and 29500 for MASTER_PORT; beside torchrun's
-/// own store the next port is taken. Errors: bad_argument naming the variable that is missing, no number or
-/// out of range.
+/// MASTER_PORT. Slurm's first host, or this one where all are here, stands in for MASTER_ADDR, and 29500 for
+/// MASTER_PORT; beside torchrun's own store the next port is taken. Errors: bad_argument naming the variable
+/// that is missing, no number or out of range.
 [[nodiscard]] Expected<Membership> membership_from_environment(const Environment& environment);
 
 /// Meets the other processes at `host`:`port` by TCP.
