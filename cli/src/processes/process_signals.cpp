@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 constexpr auto kLook = 20ms;
 constexpr auto kMoment = 400ms;
 constexpr auto kForwarded = 100ms;  // once a process has exited mpirun may drop what others have written
-constexpr auto kLongest = 2s;
+constexpr auto kMaxRest = 2s;
 
 constexpr std::string_view kByInt = "interrupted by SIGINT";
 constexpr std::string_view kByTerm = "interrupted by SIGTERM";
@@ -58,7 +58,7 @@ void ProcessSignals::watch(const std::stop_token& over) {
   if (signal == SIGTERM) pause_for(kMoment, over);
   if (over.stop_requested()) return;
   if (all_.process() == 0 && all_.all_here()) say_interrupted(signal);
-  pause_for(kLongest, over);  // until the run has ended by itself, or by process 0
+  pause_for(kMaxRest, over);  // until the run has ended by itself, or by process 0
   if (!over.stop_requested()) ::_exit(all_.all_here() ? code_of(signal) : kFailed);
 }
 

@@ -45,16 +45,16 @@ std::optional<int> number_in(std::initializer_list<const char*> names) {
 
 /// MPI waits without limit for a process that does not come.
 Expected<std::unique_ptr<Bootstrap>> meet_by_mpi(const Output& output) {
-  constexpr unsigned kLongest = 120;  // seconds
+  constexpr unsigned kMaxMeeting_s = 120;
   Output own = output;
   const char* rank = variable("OMPI_COMM_WORLD_RANK");
   own.silent = rank != nullptr && std::string_view(rank) != "0";
   if (own.silent) say_nothing_when_interrupted();
   const TimeLimit limit(
-      kLongest,
+      kMaxMeeting_s,
       {ErrorCode::io,
        "the processes have not met in MPI_Init",
-       {.found = "one that has stopped or was not started, after " + std::to_string(kLongest) + " s",
+       {.found = "one that has stopped or was not started, after " + std::to_string(kMaxMeeting_s) + " s",
         .expected = "all"}},
       own);
   return mpi_bootstrap();
