@@ -12,8 +12,6 @@
 #include "gpu_admission.hpp"
 #include "gpu_ranks.hpp"
 #include "gpu_states.hpp"
-#include "hardware_queues.hpp"
-#include "issue.hpp"
 #include "open_channels.hpp"
 #include "pin_algorithms.hpp"
 #include "ppsim/core/io/text.hpp"
@@ -21,6 +19,8 @@
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
+#include "streams/hardware_queues.hpp"
+#include "streams/issue.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

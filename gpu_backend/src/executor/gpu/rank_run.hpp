@@ -11,7 +11,7 @@
 #include "gpu_collectives.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
-#include "stream_plan.hpp"
+#include "streams/stream_plan.hpp"
 
 namespace ppsim::gpu_backend {
 

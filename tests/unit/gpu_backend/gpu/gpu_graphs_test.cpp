@@ -43,7 +43,7 @@ TEST(GpuGraphs, AGraphHasNoLaunchOrder) {
 
 /// NCCL reads the order once, so the second of two runs in other modes cannot have its own.
 TEST(GpuGraphs, ARunInAnotherModeThanAnEarlierOneIsToldOfIt) {
-  const Program program = host_path_program("1f1b", 2, 2);
+  const Program program = one_f_one_b_program(2, 2);
   for (const bool graphs : {false, true}) {
     EnvironmentTable first;
     FakeGpu gpu(devices_for(program));

@@ -1,4 +1,4 @@
-#include "executor/gpu/stream_plan.hpp"
+#include "executor/gpu/streams/stream_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,6 +15,7 @@
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "process_group/tcp_bootstrap.hpp"
+#include "support/fake_gpu/processes.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/programs.hpp"
 
@@ -23,24 +24,14 @@ namespace ppsim::test {
 using namespace gpu_backend;
 namespace {
 
-using Ends = std::vector<std::unique_ptr<Bootstrap>>;
 using Results = std::vector<Expected<RunResult>>;
-
-Program lowered_program(const std::string& name, int ranks, int microbatches) {
-  return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
-}
 
 /// A difference between one of the processes and the others.
 using Change = std::function<void(int process, FakeRunOptions& options)>;
 
-/// Time is real: nobody knows when nothing will happen any more.
-void in_real_time(GpuApi& api) { api.clock.now = host_clock().now; }
-
-/// A deadline of which nobody but who stands still is late, on a busy machine either.
-constexpr double kLate_s = 2;
-
 /// Runs a Program for each process, which has its own options, on one host with the devices of `gpu`.
-Results run_on_each(FakeGpu& gpu, const Program& program, const Ends& ends, const Change& change = {}) {
+Results run_on_each(FakeGpu& gpu, const Program& program, const ProcessEnds& ends,
+                    const Change& change = {}) {
   Results results(ends.size());
   {
     std::vector<std::jthread> threads;
@@ -57,34 +48,9 @@ Results run_on_each(FakeGpu& gpu, const Program& program, const Ends& ends, cons
   return results;
 }
 
-FakeGpuOptions host_with(int devices) { return {.devices = devices, .jumps = false}; }
-
-/// Two processes that hold the two ends of a connection, which can be cut.
-struct Connected {
-  Ends ends;
-  int descriptor = -1;  ///< of the connection
-
-  Connected() {
-    std::array<int, 2> pair{};
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
-    descriptor = ::dup(pair[0]);
-    for (int p = 0; p < 2; ++p) {
-      std::map<int, Socket> sockets;
-      sockets.emplace(1 - p, Socket(pair[static_cast<std::size_t>(p)]));
-      ends.push_back(std::make_unique<TcpBootstrap>(Membership{.process = p, .size = 2, .local_process = p},
-                                                    std::move(sockets)));
-    }
-  }
-  ~Connected() { ::close(descriptor); }
-  Connected(const Connected&) = delete;
-  Connected& operator=(const Connected&) = delete;
-  /// As the kernel does when a process dies.
-  void cut() const { ::shutdown(descriptor, SHUT_RDWR); }
-};
-
 TEST(GpuProcesses, Process0GetsTheResultOfAll) {
   const Program program = lowered_program("1f1b", 4, 8);
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(4));
   const Results results = run_on_each(gpu, program, ends, [](int, FakeRunOptions& o) { o.steps = 2; });
   gpu.check_teardown();
@@ -106,7 +72,7 @@ TEST(GpuProcesses, Process0GetsTheResultOfAll) {
 
 TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
   for (const bool profile : {true, false}) {
-    const Ends ends = in_process_bootstraps(2).value();
+    const ProcessEnds ends = in_process_bootstraps(2).value();
     FakeGpu gpu(host_with(2));
     const Results results =
         run_on_each(gpu, lowered_program("1f1b", 2, 4), ends, [profile](int, FakeRunOptions& options) {
@@ -133,7 +99,7 @@ TEST(GpuProcesses, UnlikeDevicesAgreeOnTheBlocksOfASum) {
       lower(generate("chimera", {.ranks = 2, .microbatches = 4}).value(), lowering).value();
   constexpr int kSmall = 24;
   const auto caps_on = [&](int multiprocessors) {
-    const Ends ends = in_process_bootstraps(2).value();
+    const ProcessEnds ends = in_process_bootstraps(2).value();
     FakeGpu gpu(host_with(2));
     std::array<std::multiset<int>, 2> caps;
     const Results results = run_on_each(gpu, program, ends, [&](int process, FakeRunOptions& options) {
@@ -165,7 +131,7 @@ TEST(GpuProcesses, UnlikeDevicesAgreeOnTheBlocksOfASum) {
 
 TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
   const Program program = lowered_program("1f1b", 4, 4);
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(4));
   std::array<std::vector<int>, 2> taken;
   const Results results = run_on_each(gpu, program, ends, [&](int process, FakeRunOptions& options) {
@@ -183,14 +149,14 @@ TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
 }
 
 TEST(GpuProcesses, EachTakesWhatItsLauncherHasLeftItToSee) {
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(1));
   const Results results = run_on_each(gpu, lowered_program("1f1b", 2, 4), ends);
   for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
 }
 
 TEST(GpuProcesses, TooFewDevicesOnAHostEndAll) {
-  const Ends ends = in_process_bootstraps(3).value();
+  const ProcessEnds ends = in_process_bootstraps(3).value();
   FakeGpu gpu(host_with(2));
   const Results results = run_on_each(gpu, lowered_program("1f1b", 3, 3), ends);
   for (const auto& result : results) {
@@ -203,7 +169,7 @@ TEST(GpuProcesses, TooFewDevicesOnAHostEndAll) {
 }
 
 TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
   const Program programs[] = {lowered_program("1f1b", 2, 4), lowered_program("gpipe", 2, 4)};
   Results results(2);
@@ -226,7 +192,7 @@ TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
 }
 
 TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
   const Results results =
       run_on_each(gpu, lowered_program("1f1b", 2, 6), ends, [](int process, FakeRunOptions& options) {
@@ -262,7 +228,7 @@ TEST(GpuProcesses, AHangIsReportedAsInOneProcess) {
   FakeGpu one(devices_for(program));
   const RunResult alone = run_on_fake(one, program, NullModel()).value();
   ASSERT_EQ(alone.outcome, RunOutcome::deadlock);
-  const Ends ends = in_process_bootstraps(program.pipeline().ranks()).value();
+  const ProcessEnds ends = in_process_bootstraps(program.pipeline().ranks()).value();
   FakeGpu gpu(host_with(program.pipeline().ranks()));
   const Results results =
       run_on_each(gpu, program, ends, [](int, FakeRunOptions& options) { options.deadline_s = kLate_s; });
@@ -276,7 +242,7 @@ TEST(GpuProcesses, AHangIsReportedAsInOneProcess) {
 }
 
 TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
-  const Ends ends = in_process_bootstraps(2).value();
+  const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
   std::atomic<bool> missed = false;
   const Results results =
@@ -302,104 +268,6 @@ TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
   EXPECT_EQ(results[0].error().message,
             "rank 0: opening the communicator of all ranks: the other ranks do not come");
   ASSERT_FALSE(results[1]);
-}
-
-/// Changes the tables of a process that is about to die by `die`.
-using Dying = std::function<void(GpuApi& api, const std::function<void()>& die)>;
-
-/// One of two processes dies; the other one has to notice and end. Returns: what that one says.
-Error death_of(std::size_t dead, const Dying& dying) {
-  const Connected connected;
-  FakeGpu gpu(host_with(2));
-  std::atomic<bool> over = false;
-  const auto run = [&](std::size_t process, const std::function<void(GpuApi&)>& tamper) {
-    return run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
-                       {.processes = connected.ends[process].get(), .tamper = tamper});
-  };
-  Expected<RunResult> survivor;
-  {
-    std::jthread first([&] {
-      survivor = run(1 - dead, in_real_time);
-      over = true;
-    });
-    std::jthread second([&] {
-      const auto die = [&] {
-        connected.cut();
-        while (!over) std::this_thread::yield();  // the dead do nothing
-      };
-      static_cast<void>(run(dead, [&](GpuApi& api) {
-        in_real_time(api);
-        dying(api, die);
-      }));
-    });
-  }
-  EXPECT_FALSE(survivor);
-  return survivor ? Error{} : survivor.error();
-}
-
-/// Dies when it enqueues an action.
-Dying at_action(const std::string& mark) {
-  return [mark](GpuApi& api, const std::function<void()>& die) {
-    api.marks.push = [mark, die, push = api.marks.push](const char* name) {
-      push(name);
-      if (name == mark) die();
-    };
-  };
-}
-
-TEST(GpuProcesses, ADeathInAStepEndsAll) {
-  const Error error = death_of(1, at_action("PP:1F2"));
-  EXPECT_EQ(error.code, ErrorCode::io);
-  EXPECT_EQ(
-      error.message.rfind("process 1 is gone: it was killed, or cannot be reached any more\nrank 0: ", 0), 0U)
-      << error.message;
-}
-
-TEST(GpuProcesses, ADeathOfProcess0EndsAll) {
-  const std::string message = death_of(0, at_action("PP:0F2")).message;
-  EXPECT_EQ(message.rfind("process 0 is gone: it was killed, or cannot be reached any more\nrank 1: ", 0), 0U)
-      << message;
-}
-
-TEST(GpuProcesses, OneThatDoesNotAnswerIsNamed) {
-  const Ends ends = in_process_bootstraps(2).value();
-  FakeGpu gpu(host_with(2));
-  std::atomic<bool> over = false;
-  Expected<RunResult> first;
-  {
-    std::jthread answering([&] {
-      first = run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
-                          {.processes = ends[0].get(), .deadline_s = kLate_s, .tamper = in_real_time});
-      over = true;
-    });
-    std::jthread stuck([&] {
-      const auto tamper = [&](GpuApi& api) {
-        in_real_time(api);
-        at_action("PP:1F2")(api, [&] {
-          while (!over) std::this_thread::yield();
-        });
-      };
-      static_cast<void>(run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
-                                    {.processes = ends[1].get(), .tamper = tamper}));
-    });
-  }
-  ASSERT_FALSE(first);
-  EXPECT_EQ(first.error().code, ErrorCode::io);
-  EXPECT_EQ(first.error().message.rfind("process 0 (rank 0): a step did not finish within its deadline\n"
-                                        "process 1 (rank 1) did not answer\nrank 0: ",
-                                        0),
-            0U)
-      << first.error().message;
-}
-
-TEST(GpuProcesses, ADeathWhileCommunicatorsOpenEndsAll) {
-  const Error error = death_of(1, [](GpuApi& api, const std::function<void()>& die) {
-    api.nccl.communicator_split = [die](ncclComm*, int, int, ncclComm**, NcclConfig*) {
-      die();
-      return kNcclInvalidUsage;
-    };
-  });
-  EXPECT_EQ(error.message, "process 1 is gone: it was killed, or cannot be reached any more");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "executor/gpu/rank_run.hpp"
 #include "process_group/peers.hpp"
-#include "rank_run.hpp"
 
 namespace ppsim::gpu_backend {
 
