@@ -85,7 +85,7 @@ done
 expect_json '"needs more instructions than may be generated" in d["properties"]["deadlock_free"]["reason"]'
 expect_exit 5 verify 1f1b --ranks 64 --all-microbatches --sample-limit 1000
 expect_out "Not decided for all numbers: raise --sample-limit, or verify the one you need"
-expect_exit 5 verify 1f1b --ranks 2 --all-microbatches --unit F=1,A=1 --buffers 2 --properties memory
+expect_exit 5 verify 1f1b --ranks 2 --all-microbatches --unit F=1,A=1 --transport mpi --buffers 2 --properties memory
 expect_out "and no limit changes that: verify the one you need"
 
 # Every number of ranks.

@@ -56,8 +56,9 @@ bool launches_like(std::string_view name, const TransportCapabilities& capabilit
 }
 
 std::string_view name_of(const TransportCapabilities& capabilities) {
-  const auto* const found = std::ranges::find_if(
-      kTransports, [&](const Transport& known) { return launches_like(known.name, capabilities); });
+  const auto* const found = std::ranges::find_if(kTransports, [&](const Transport& known) {
+    return known.capabilities.eager == capabilities.eager && launches_like(known.name, capabilities);
+  });
   return found == kTransports.end() ? std::string_view() : found->name;
 }
 

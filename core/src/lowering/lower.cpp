@@ -4,6 +4,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "lowering/build_program.hpp"
@@ -32,7 +33,11 @@ template <class Item>
 class Follower {
  public:
   Follower(std::function<void(Item)> take, bool on_own_thread) : take_(std::move(take)) {
-    if (on_own_thread) thread_ = std::async(std::launch::async, [this] { run(); });
+    if (!on_own_thread) return;
+    try {
+      thread_ = std::async(std::launch::async, [this] { run(); });
+    } catch (const std::system_error&) {  // no thread is to be had: at once, then
+    }
   }
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;

@@ -60,7 +60,7 @@ class PlanSearch {
     for (const Spread& spread : spreads) {
       if (stopped()) return end(false);
       add_spread(spread, 0, false);
-      if (hides_exchange(spread)) add_spread(spread, 0, true);
+      if (hides_exchange()) add_spread(spread, 0, true);
     }
     if (made_ == 0 && plan_.counts.misfits == 0) return nothing_to_search();
     while (!queue_.empty()) {
@@ -135,10 +135,8 @@ class PlanSearch {
     queue_.push(std::move(node));
   }
 
-  /// Schedules that overlap F and B hide the exchange with experts: their bounds are others.
-  [[nodiscard]] bool hides_exchange(const Spread& spread) const {
-    return request_.work.model.experts > 0 && spread.parallelism.pipeline > 1;
-  }
+  /// Schedules that overlap F and B hide the exchange with experts, on one rank too: their bounds are others.
+  [[nodiscard]] bool hides_exchange() const { return request_.work.model.experts > 0; }
 
   void add_spread(const Spread& spread, std::size_t recompute, bool overlaps) {
     Node node{.overlaps = overlaps, .recompute = recompute};
@@ -220,7 +218,7 @@ class PlanSearch {
   }
 
   void add_schedules(const Node& node, std::span<const PlacedSchedule> schedules) {
-    const bool apart = hides_exchange({node.choice.nodes, node.choice.spread});
+    const bool apart = hides_exchange();
     const auto belongs = [&](const auto& one) { return !apart || one.form.overlaps == node.overlaps; };
     if (std::ranges::none_of(schedules, belongs)) return;
     std::optional<PipelineLayout> first;

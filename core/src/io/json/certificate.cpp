@@ -110,7 +110,7 @@ Expected<void> check_unordered(const JsonFile& file) {
                          "none of eager sends or the order of launches in version 2; it is of version 3");
   };
   if (root.contains("transport")) return unknown({"transport"});
-  for (const char* key : {"eager", "launches", "guaranteed_launches"}) {
+  for (const char* key : {"launches", "guaranteed_launches", "eager"}) {
     if (root.at("capabilities").contains(key)) return unknown({"capabilities", key});
   }
   return {};

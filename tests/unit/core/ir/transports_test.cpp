@@ -136,7 +136,9 @@ TEST(Transports, AreNamedByTheirLaunches) {
     EXPECT_TRUE(launches_like(one.name, named(one.name, true)));
     EXPECT_EQ(launches_like("mpi", one.capabilities), independent);
   }
-  EXPECT_EQ(name_of({.credits = 2, .launches = {LaunchOrder::start, true, false}}), "any");
+  EXPECT_EQ(name_of({.credits = 2, .eager = true, .launches = {LaunchOrder::start, true, false}}), "any");
+  EXPECT_EQ(name_of({.launches = {LaunchOrder::start, true, false}}), "");
+  EXPECT_EQ(name_of({.eager = true}), "");
   EXPECT_EQ(name_of({.launches = {LaunchOrder::completion, false, false}}), "");
   EXPECT_FALSE(launches_like("ncc", rendezvous()));
 }

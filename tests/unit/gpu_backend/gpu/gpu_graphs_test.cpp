@@ -68,6 +68,7 @@ TEST(GpuGraphs, AGraphIsProvedWithoutALaunchOrder) {
   const TransportCapabilities graph = capabilities_of({.backend = CudaOptions{.graphs = true}});
   EXPECT_EQ(graph.launches, decltype(graph.launches){});
   EXPECT_EQ(graph.guaranteed_launches, graph.launches);
+  EXPECT_TRUE(graph.eager);
 }
 
 TEST(GpuGraphs, AGraphHasTheBlocksThatItAsksFor) {

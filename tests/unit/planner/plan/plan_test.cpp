@@ -46,6 +46,28 @@ TEST(Plan, RowsAreWhatOnePlanIsSimulatedAs) {
   for (const PlanRow& row : found->best) EXPECT_EQ(*planner::plan_row(request, row.choice), row);
 }
 
+/// DualPipe-V overlaps F and B on one rank, too, and so hides an exchange with experts that plans of other
+/// schedules with as many ranks wait for.
+TEST(Plan, AnOverlapOnOneRankIsNotBoundedAsIfItHidNothing) {
+  PlanRequest request;
+  request.work.model = *model_from_name("mixtral-8x7b:layers=2,sequence=2048");
+  request.work.cluster = *cluster_from_name("dgx-h100", 1);
+  request.work.cluster.node.gpus = 4;
+  request.work.cluster.gpu.memory_bytes = 16'000'000'000;
+  request.work.stack = *stack_from_name("megatron-bridge");
+  request.work.whole_step = false;
+  request.work.parallelism.global_batch_size = 6;
+  request.fixed = {{"microbatch-size", {"2"}}, {"cp", {"1"}}, {"schedule", {"1f1b-v", "dualpipe-v"}}};
+  request.top = 1;
+  const auto pruned = planner::plan(request);
+  request.prunes = false;
+  const auto all = planner::plan(request);
+  ASSERT_TRUE(pruned && all);
+  EXPECT_EQ(pruned->best.front(), all->best.front());
+  EXPECT_EQ(all->best.front().choice.schedule, "dualpipe-v");
+  EXPECT_EQ(all->best.front().choice.spread.pipeline, 1);
+}
+
 TEST(Plan, FrontNeedsLessAndLess) {
   PlanRequest request = small_request();
   request.front = 1.5;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <future>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +24,16 @@ struct RankRange {
 /// processors and the work. 0: as usual.
 void cut_ranks_into(std::size_t count);
 
+/// What `work` makes, on a thread of its own; where the system refuses one, by whoever asks for the result.
+template <class Work>
+auto on_a_thread(const Work& work) {
+  try {
+    return std::async(std::launch::async, work);
+  } catch (const std::system_error&) {
+    return std::async(std::launch::deferred, work);
+  }
+}
+
 /// What `work` makes of each of 0 to count - 1, all at the same time.
 /// Order: ascending, so that who puts the parts together has the same on any number of processors.
 /// Requires: a count of at least 1.
@@ -32,7 +43,7 @@ auto all_at_once(std::size_t count, const Work& work) {
   using Part = std::invoke_result_t<Work, std::size_t>;
   std::vector<std::future<Part>> others;
   for (std::size_t i = 1; i < count; ++i)
-    others.push_back(std::async(std::launch::async, [&work, i] { return work(i); }));
+    others.push_back(on_a_thread([&work, i] { return work(i); }));
   if constexpr (std::is_void_v<Part>) {
     work(0);
     for (std::future<void>& other : others) other.get();

@@ -37,7 +37,7 @@ struct Transport {
 /// Whether a transport of that name launches in these orders, with or without computation that launches
 /// collectives; buffers and places aside.
 [[nodiscard]] bool launches_like(std::string_view name, const TransportCapabilities& capabilities);
-/// The first named transport that launches in these orders; empty where none does.
+/// The first named transport that launches in these orders, and is as eager; empty where none does.
 [[nodiscard]] std::string_view name_of(const TransportCapabilities& capabilities);
 
 /// Of the transport of that name; empty where no transport has it.
