@@ -28,8 +28,8 @@ Error refutation(const Program& program, const PropertyResult& result) {
   return {result.property == Property::deadlock_free ? ErrorCode::deadlock : ErrorCode::ill_formed, text};
 }
 
-/// The transport of a run, of which several have the same capabilities; empty for graphs over NCCL, which keep
-/// no order of launches.
+/// The transport of a run, of which several have the same capabilities; empty for graphs over NCCL, which
+/// keep no order of launches.
 std::string_view name_of_transport(const RunOptions& run) {
   const std::string_view launches = name_of(capabilities_of(run));
   if (launches != name_of(rendezvous())) return launches;

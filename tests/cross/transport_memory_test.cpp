@@ -76,8 +76,6 @@ std::vector<Promise> draw_promises(Dice& dice) {
   return promises;
 }
 
-constexpr int kMoreThanMessages = 1'000'000;
-
 /// All states of a Program where a rank keeps to a chain, computed once for each.
 class States {
  public:
@@ -180,7 +178,7 @@ class Comparison {
     for (const Promise& promise : promises_) {
       const Reachable* possible = states.under(promise.capabilities, promise.possible);
       TransportCapabilities surely = promise.capabilities;
-      if (promise.eager) surely.credits = kMoreThanMessages;
+      if (promise.eager) surely.credits = kUnlimitedCredits;
       const Reachable* kept = states.under(surely, promise.guaranteed);
       if (possible == nullptr || kept == nullptr || !possible->lists.matched) return false;
       truths_.push_back({possible->hangs, max_of(*kept)});

@@ -179,6 +179,7 @@ class ProgramReader : public ProgramReading {
         if (capabilities_.credits && static_cast<int>(i) >= *capabilities_.credits)
           transfer.credit = number - *capabilities_.credits;
         transfer.out = static_cast<int>(events++);
+        if (capabilities_.receipts_lag()) transfer.in = static_cast<int>(events++);
         if (i < sent.size()) {
           transfer.send = static_cast<int>(sent[i].first);
           operations[sent[i].first].sends.push_back(transfers.size());

@@ -31,6 +31,7 @@ struct ProgramReading {
     int previous = -1;
     int credit = -1;
     int out = -1;  ///< event
+    int in = -1;   ///< event, where a receipt takes a time of its own
   };
 
   struct Gathering {

@@ -12,7 +12,7 @@ namespace {
 
 /// The events that have happened: work done, messages out, members over with their collectives and, under a
 /// residency limit, communication begun. Everything else that a state says follows from these.
-constexpr std::size_t kMaxEvents = 192;
+constexpr std::size_t kMaxEvents = 256;
 using Events = std::bitset<kMaxEvents>;
 /// The events that must have happened; nothing: it never can.
 using Condition = std::optional<Events>;
@@ -81,6 +81,15 @@ class Conditions {
     return condition;
   }
 
+  /// For a message to be received, once it is out.
+  Condition in(const ProgramReading::Transfer& transfer) {
+    if (transfer.receive < 0 || transfer.send < 0) return {};
+    Condition condition = event(transfer.out);
+    also(condition, started(static_cast<std::size_t>(transfer.receive)));
+    if (transfer.previous >= 0) also(condition, received(static_cast<std::size_t>(transfer.previous)));
+    return condition;
+  }
+
   /// For a member of a collective to end.
   Condition gathered(const ProgramReading::Gathering& gathering) {
     Condition condition = gathering.complete ? Condition(Events()) : Condition();
@@ -99,11 +108,7 @@ class Conditions {
 
   Condition received(std::size_t m) {
     const ProgramReading::Transfer& transfer = reading_.transfers[m];
-    if (transfer.receive < 0 || transfer.send < 0) return {};
-    Condition condition = event(transfer.out);
-    also(condition, started(static_cast<std::size_t>(transfer.receive)));
-    if (transfer.previous >= 0) also(condition, received(static_cast<std::size_t>(transfer.previous)));
-    return condition;
+    return transfer.in >= 0 ? event(transfer.in) : in(transfer);
   }
 
   const ProgramReading& reading_;
@@ -124,8 +129,10 @@ class Exploration {
         live_(ranks) {
     Conditions conditions(reading, !capabilities.credits.has_value());
     may_happen_.resize(reading.events);
-    for (const ProgramReading::Transfer& transfer : reading.transfers)
+    for (const ProgramReading::Transfer& transfer : reading.transfers) {
       may_happen_[index(transfer.out)] = conditions.out(transfer);
+      if (transfer.in >= 0) may_happen_[index(transfer.in)] = conditions.in(transfer);
+    }
     for (const auto& [event, gathering] : reading.gatherings)
       may_happen_[index(event)] = conditions.gathered(gathering);
     for (std::size_t i = 0; i < reading.operations.size(); ++i) {

@@ -121,7 +121,7 @@ int report_on(const TransportCapabilities& capabilities, Error error, const Outp
 
 std::string simulated_line(const TransportCapabilities& capabilities) {
   return transport_line(capabilities) +
-         (capabilities.is_certain() ? "" : "; times are those of independent queues");
+         (capabilities.has_certain_launches() ? "" : "; times are those of independent queues");
 }
 
 std::string transport_name(const TransportCapabilities& capabilities) { return named(capabilities).name; }

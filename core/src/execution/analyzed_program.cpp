@@ -26,6 +26,11 @@ struct AnalyzedProgram::Parts {
   Parts(std::optional<Program> taken, const Program* referred, const TransportCapabilities& on)
       : own(std::move(taken)), other(referred), capabilities(on) {}
 
+  /// The waits of the transport, or some of them.
+  [[nodiscard]] ExecutionGraph graph_of(const TransportCapabilities& waits) const {
+    return build_execution_graph(own ? *own : *other, waits);
+  }
+
   std::optional<Program> own;
   const Program* other;  ///< where it is not its own
   TransportCapabilities capabilities;
@@ -49,18 +54,17 @@ const Program& AnalyzedProgram::program() const { return parts_->own ? *parts_->
 const TransportCapabilities& AnalyzedProgram::capabilities() const { return parts_->capabilities; }
 
 const ExecutionGraph& AnalyzedProgram::graph() const {
-  return parts_->graph.get([&] { return build_execution_graph(program(), capabilities()); });
+  return parts_->graph.get([&] { return parts_->graph_of(capabilities()); });
 }
 
 const ExecutionGraph& AnalyzedProgram::timed_graph() const {
   if (capabilities().has_certain_launches()) return graph();
-  return parts_->timed_graph.get([&] { return build_execution_graph(program(), timed(capabilities())); });
+  return parts_->timed_graph.get([&] { return parts_->graph_of(timed(capabilities())); });
 }
 
 const ExecutionGraph& AnalyzedProgram::guaranteed_graph() const {
   if (!capabilities().eager) return timed_graph();
-  return parts_->guaranteed_graph.get(
-      [&] { return build_execution_graph(program(), guaranteed(capabilities())); });
+  return parts_->guaranteed_graph.get([&] { return parts_->graph_of(guaranteed(capabilities())); });
 }
 
 const RunOrder& AnalyzedProgram::order() const {

@@ -49,16 +49,15 @@ Expected<TransportCapabilities> transport(std::string_view name, bool compute_la
 bool launches_like(std::string_view name, const TransportCapabilities& capabilities) {
   const auto same = [&](bool compute_launches) {
     const auto named = transport(name, compute_launches);
-    return named && named->launches == capabilities.launches &&
+    return named && named->eager == capabilities.eager && named->launches == capabilities.launches &&
            named->guaranteed_launches == capabilities.guaranteed_launches;
   };
   return same(false) || same(true);
 }
 
 std::string_view name_of(const TransportCapabilities& capabilities) {
-  const auto* const found = std::ranges::find_if(kTransports, [&](const Transport& known) {
-    return known.capabilities.eager == capabilities.eager && launches_like(known.name, capabilities);
-  });
+  const auto* const found = std::ranges::find_if(
+      kTransports, [&](const Transport& known) { return launches_like(known.name, capabilities); });
   return found == kTransports.end() ? std::string_view() : found->name;
 }
 

@@ -16,7 +16,7 @@ constexpr double kMaster = 4;  // float32
 Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
   const auto above_zero = [](double value) { return value > 0 && std::isfinite(value); };
   if (!above_zero(plan.storage) || !above_zero(plan.node_storage.value_or(1)))
-    return make_error(ErrorCode::bad_argument, "storage takes something",
+    return make_error(ErrorCode::bad_argument, "storage writes at a rate above 0",
                       {.found = "a rate of 0", .expected = "bytes a second above 0"});
   if (plan.steps < 1 || !above_zero(plan.mean_time_between_failures.value_or(1)))
     return make_error(ErrorCode::bad_argument, "checkpoints and failures have time between them",
@@ -62,14 +62,17 @@ int writing_nodes(const Workload& workload, bool all_replicas) {
 
 Nanoseconds nanoseconds(double bytes, double rate) { return checked_round(bytes / rate * kGiga); }
 
+std::optional<double> best_steps(Nanoseconds wait, Nanoseconds step, const CheckpointPlan& plan) {
+  if (!plan.mean_time_between_failures) return std::nullopt;
+  const double best = std::sqrt(2 * static_cast<double>(wait) * *plan.mean_time_between_failures * kGiga);
+  return std::max(1.0, best / static_cast<double>(step));
+}
+
 CheckpointWait waiting(Nanoseconds each, Nanoseconds step, const CheckpointPlan& plan) {
   const auto wait = static_cast<double>(each);
   CheckpointWait result{.each = each, .a_step = wait / static_cast<double>(plan.steps), .share = 0};
   result.share = result.a_step / (result.a_step + static_cast<double>(step));
-  if (plan.mean_time_between_failures) {
-    const double best = std::sqrt(2 * wait * *plan.mean_time_between_failures * kGiga);
-    result.best_steps = std::max(1.0, best / static_cast<double>(step));
-  }
+  result.best_steps = best_steps(each, step, plan);
   return result;
 }
 
@@ -95,6 +98,11 @@ Expected<CheckpointCost> checkpoint_cost(const Evaluation& planned, const Worklo
   const double room = static_cast<double>(step) * static_cast<double>(plan.steps);
   const double late = std::max(0.0, static_cast<double>(cost.write) - room);
   cost.beside = waiting(checked_add(cost.copy, checked_round(late)), step, plan);
+  // Less often than storage can take them, since then training waits for it after all.
+  if (cost.beside.best_steps) {
+    const double writes = std::ceil(static_cast<double>(cost.write) / static_cast<double>(step));
+    cost.beside.best_steps = std::max(writes, *best_steps(cost.copy, step, plan));
+  }
   return cost;
 }
 

@@ -193,7 +193,7 @@ class RankReader {
     }
     // What is both a data and a control dependency is one.
     std::ranges::sort(result.needs);
-    result.needs.erase(std::ranges::unique(result.needs).begin(), result.needs.end());
+    result.needs.erase(std::unique(result.needs.begin(), result.needs.end()), result.needs.end());
     return {};
   }
 

@@ -32,7 +32,10 @@ class Past {
   [[nodiscard]] bool completes(InstructionId id) const {
     const auto messages = graph_.messages_of(id);
     if (messages.empty()) return needs_end_[id.index()] != 0;
-    return std::ranges::all_of(messages, [&](std::uint32_t m) { return needs_sent_[m] != 0; });
+    return std::ranges::all_of(messages, [&](std::uint32_t m) {
+      const bool lags = graph_.capabilities.receipts_lag() && is_receipt(m, id);
+      return (lags ? needs_received_ : needs_sent_)[m] != 0;
+    });
   }
 
  private:

@@ -25,7 +25,8 @@ struct Point {
 /// When a RECV completes, with credits, whose message is there.
 enum class Receipts : std::uint8_t {
   at_once,  ///< as E5 has it: its point is the message's arrival, which may come before the RECV starts
-  lag,      ///< some time later, as in HappensBefore; more may happen then than can
+  lag,  ///< some time later, as in HappensBefore and where sends are eager; elsewhere more may happen then
+        ///< than can
 };
 
 /// The parts of a rank's clocks.

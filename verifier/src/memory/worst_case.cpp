@@ -125,7 +125,9 @@ struct SearchLimits {
 std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& question, const ClockPlan& plan,
                                        const SearchLimits& search_limits) {
   const Limits& limits = search_limits.of_search;
-  const RankClocks clocks({question, plan, rank}, limits);
+  const TransportCapabilities& kept = question.graph.capabilities;
+  const bool lags = kept.receipts_lag();
+  const RankClocks clocks({question, plan, rank, lags ? Receipts::lag : Receipts::at_once}, limits);
   const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
   Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
   WorstCaseSearch search(lifetimes, clocks.lanes(), search_limits.branches, limits);
@@ -139,7 +141,7 @@ std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& questi
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.is_live(moment)) worst.live.push_back(lifetime.tensor);
   }
-  if (question.graph.capabilities.credits) {
+  if (kept.credits && !lags) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
     const RankClocks lagging({question, plan, rank, Receipts::lag}, limits);
     root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);

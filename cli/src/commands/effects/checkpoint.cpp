@@ -56,7 +56,8 @@ void print_text(const Checkpointed& of, int every) {
   const CheckpointCost& cost = of.cost;
   std::cout << of.step.name << ": " << of.step.program().pipeline() << '\n'
             << "step " << time_text(of.step.step()) << ", a checkpoint of "
-            << size_text(static_cast<Bytes>(cost.bytes)) << " every " << every << " steps\n"
+            << size_text(static_cast<Bytes>(cost.bytes))
+            << (every == 1 ? " every step\n" : " every " + std::to_string(every) + " steps\n")
             << "copies to the host " << time_text(cost.copy) << ", at most "
             << size_text(static_cast<Bytes>(cost.gpu_bytes)) << " of a GPU; writes " << time_text(cost.write)
             << " from " << cost.writing_nodes << (cost.writing_nodes == 1 ? " node\n" : " nodes\n");

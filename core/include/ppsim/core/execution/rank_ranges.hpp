@@ -42,8 +42,7 @@ template <class Work>
 auto all_at_once(std::size_t count, const Work& work) {
   using Part = std::invoke_result_t<Work, std::size_t>;
   std::vector<std::future<Part>> others;
-  for (std::size_t i = 1; i < count; ++i)
-    others.push_back(on_a_thread([&work, i] { return work(i); }));
+  for (std::size_t i = 1; i < count; ++i) others.push_back(on_a_thread([&work, i] { return work(i); }));
   if constexpr (std::is_void_v<Part>) {
     work(0);
     for (std::future<void>& other : others) other.get();

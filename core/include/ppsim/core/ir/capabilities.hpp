@@ -29,6 +29,9 @@ struct LaunchChain {
   friend bool operator==(const LaunchChain&, const LaunchChain&) = default;
 };
 
+/// More credits than a channel has messages: a SEND waits for no RECV.
+inline constexpr int kUnlimitedCredits = std::numeric_limits<int>::max();
+
 /// The promises of a transport: simulator and verifier take them as input, a backend states its own.
 struct TransportCapabilities {
   /// Empty: rendezvous. n >= 1: a transfer starts while fewer than n earlier messages of its channel are
@@ -53,6 +56,9 @@ struct TransportCapabilities {
   [[nodiscard]] constexpr bool has_certain_launches() const { return launches == guaranteed_launches; }
   /// Whether every wait that may occur always does.
   [[nodiscard]] constexpr bool is_certain() const { return has_certain_launches() && !eager; }
+  /// Whether a RECV may end some time after it has started and its data is there, because it still has to be
+  /// copied: where guaranteed() has taken the place of eager sends.
+  [[nodiscard]] constexpr bool receipts_lag() const { return credits == kUnlimitedCredits; }
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 
@@ -61,9 +67,6 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
 /// Rendezvous, no residency limit, nothing blocks, queues are independent. Safety under it carries over to
 /// every buffering (Siegel and Avrunin, "Modeling wildcard-free MPI programs for verification", PPoPP 2005).
 [[nodiscard]] constexpr TransportCapabilities rendezvous() { return {}; }
-
-/// More credits than a channel has messages: a SEND waits for no RECV.
-inline constexpr int kUnlimitedCredits = std::numeric_limits<int>::max();
 
 /// The same with those waits only that always occur: all timings of the transport are timings of it.
 [[nodiscard]] constexpr TransportCapabilities guaranteed(TransportCapabilities capabilities) {

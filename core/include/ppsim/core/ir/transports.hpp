@@ -34,8 +34,8 @@ struct Transport {
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches = false);
 
-/// Whether a transport of that name launches in these orders, with or without computation that launches
-/// collectives; buffers and places aside.
+/// Whether a transport of that name launches in these orders and is as eager, with or without computation
+/// that launches collectives; buffers and places aside.
 [[nodiscard]] bool launches_like(std::string_view name, const TransportCapabilities& capabilities);
 /// The first named transport that launches in these orders, and is as eager; empty where none does.
 [[nodiscard]] std::string_view name_of(const TransportCapabilities& capabilities);

@@ -22,7 +22,8 @@ struct CheckpointWait {
   double a_step = 0;  ///< nanoseconds
   double share = 0;   ///< of the time with checkpoints
   /// Steps between checkpoints that lose least time, with what is computed again after a failure: the square
-  /// root of twice the wait times the time between failures (Young, CACM 17, 1974). Nothing without failures.
+  /// root of twice the wait times the time between failures (Young, CACM 17, 1974), and no fewer than storage
+  /// needs to be done. Nothing without failures.
   std::optional<double> best_steps;
 };
 
