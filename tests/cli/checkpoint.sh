@@ -20,7 +20,7 @@ expect_exit 0 checkpoint "${job[@]}" --storage 2GB --node-storage 1GB --json
 expect_json 'd["write_ns"] == d["checkpoint_bytes"]'
 
 expect_error 2 "a checkpoint is that of a model" "--model" checkpoint 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --storage 1GB
-expect_error 2 "storage takes something" "" checkpoint "${job[@]}" --storage 0
+expect_error 2 "storage writes at a rate above 0" "" checkpoint "${job[@]}" --storage 0
 expect_exit 2 checkpoint "${job[@]}" --storage fast
 expect_exit 2 checkpoint "${job[@]}"
 expect_exit 2 checkpoint "${job[@]}" --storage 1GB --every 0
