@@ -293,7 +293,7 @@ Expected<void> write_result(const Validation& validation, const std::string& fil
       file, is_page ? validation_page(validation, !options.groups_only) : validation_picture(validation));
 }
 
-/// The words of --effects. Errors: one that is none of them.
+/// Reads --effects. Errors: bad_argument for an unknown word.
 Expected<RunEffects> effects_of(const std::string& text) {
   RunEffects effects;
   std::istringstream words(text);

@@ -63,7 +63,8 @@ class Follower {
     changed_.notify_all();
   }
 
-  /// Until it is closed, or `take` throws: finish() says that, and whatever is given then is for nothing.
+  /// Runs until it is closed, or `take` throws: finish() throws that on, and what is given afterwards is
+  /// dropped.
   void run() {
     try {
       while (take_next()) {

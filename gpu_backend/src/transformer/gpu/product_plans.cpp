@@ -145,11 +145,11 @@ void ProductPlans::take_algorithms(const AlgorithmPlace& place, const Algorithms
         std::find_if(product.plan.suggested.begin(), product.plan.suggested.end(),
                      [&](const CublasLtAlgorithm& one) { return digits_of(one) == pinned->algorithm; });
     if (found == product.plan.suggested.end()) {
-      throw BackendError(ErrorCode::bad_argument,
-                         "the algorithm that is pinned for " + what + " is none of the " +
-                             std::to_string(product.plan.suggested.size()) + " that " + matmuls_.library() +
-                             " suggests here: take \"" + product.name +
-                             "\" out of the file, and it is timed");
+      throw BackendError(ErrorCode::bad_argument, "the algorithm pinned for " + what + " is not among the " +
+                                                      std::to_string(product.plan.suggested.size()) +
+                                                      " that " + matmuls_.library() +
+                                                      " suggests here: take \"" + product.name +
+                                                      "\" out of the file, and it is timed");
     }
     product.plan.algorithm = *found;
   }
