@@ -71,6 +71,29 @@ TEST(EagerSends, ABoundOfRendezvousIsRefusedWhereSendsAreEager) {
   EXPECT_TRUE(check_certificate_on({.credits = 1}, certificate_on(eager, program), program, &sizes));
 }
 
+/// What rank 0 sends is freed with the group, so with its RECV, whose data may still be copied while rank 0
+/// computes with what was sent to it later.
+TEST(EagerSends, AReceiptMayEndAfterItsDataIsThere) {
+  PipelineSpec pipeline;
+  pipeline.ranks = 2;
+  pipeline.stages = 6;
+  pipeline.placement = {RankId(0), RankId(1), RankId(1), RankId(0), RankId(1), RankId(0)};
+  pipeline.edges = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}, {StageId(4), StageId(5)}};
+  const Program program = HandProgram{
+      .pipeline = pipeline,
+      .communicators = communicators({{0, 1}, {0, 1}, {0, 1}}),
+      .rows = {{"0F0", "{0SEND_F0@0 3RECV_F0@1}", "5RECV_F0@2", "5F0", "3F0"},
+               {"2F0", "4F0", "1RECV_F0@0", "2SEND_F0@1", "4SEND_F0@2 after 2,3",
+                "1F0"}}}.build();
+  VerifyOptions options = options_on(any_transport());
+  options.sizes->set({.kind = TensorKind::boundary_output, .subject = 0}, 10);
+  options.sizes->set({.kind = TensorKind::workspace, .subject = 5}, 20);
+  const VerifyReport report = verify(program, options);
+  ASSERT_TRUE(report.all_proved());
+  EXPECT_EQ(report.memory.at(0).bytes, 30);
+  EXPECT_EQ(report.memory.at(0).witness.bytes, 30);
+}
+
 TEST(EagerSends, SimulatedSendsWaitForTheirReceives) {
   const Program program = four_inputs();
   const AnalyzedProgram eager(program, {.eager = true});
