@@ -111,7 +111,7 @@ namespace {
 Error wrong_placement(const std::string& found) {
   return Error{ErrorCode::bad_argument,
                "cannot place the stages",
-               {.found = found, .expected = "loop, v, or the rank of each stage, such as 0,1,1,0"}};
+               {.found = found, .expected = "loop, v, free, or the rank of each stage, such as 0,1,1,0"}};
 }
 
 Expected<std::vector<RankId>> listed_ranks(const std::string& text) {
@@ -151,6 +151,31 @@ Expected<std::vector<RankId>> parse_placement(const PlacementWords& words) {
     for (int i = 0; i < words.ranks; ++i) placement.emplace_back(back ? words.ranks - 1 - i : i);
   }
   return placement;
+}
+
+Expected<SynthesisAnswer> synthesize_placed(const PlacementWords& words, SynthesisRequest request,
+                                            const BindPlacement& bind) {
+  const auto bind_known = [&](SynthesisRequest& placed) -> Expected<void> {
+    PPSIM_RETURN_IF_ERROR(bind(placed));
+    if (!placed.kept_order) placed.known = known_schedules(placed);
+    return {};
+  };
+  if (words.placement != "free") {
+    PPSIM_ASSIGN_OR_RETURN(request.placement, parse_placement(words));
+    PPSIM_RETURN_IF_ERROR(bind_known(request));
+    return synthesize(request);
+  }
+  FreePlacement free{.request = std::move(request), .chunks = words.chunks.value_or(2)};
+  for (const char* shape : {"v", "loop"}) {
+    PPSIM_ASSIGN_OR_RETURN(auto placement, parse_placement({shape, free.chunks, words.ranks}));
+    if (!placement.empty()) free.first.push_back(std::move(placement));
+  }
+  free.bind = [&](SynthesisRequest& placed) {
+    const bool has_known =
+        std::find(free.first.begin(), free.first.end(), placed.placement) != free.first.end();
+    return has_known ? bind_known(placed) : bind(placed);
+  };
+  return synthesize(free);
 }
 
 Expected<Pipeline> synthesis_pipeline(const SynthesisRequest& request) {

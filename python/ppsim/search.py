@@ -57,6 +57,7 @@ class Synthesis(Value):
     """The best schedule that was found, and how good any can be.
 
     value_ns: of the objective; lower_bound_ns: proved, no schedule is below
+    placements: that were looked at, of a free placement
     method, bound_method: that found them; open: why it is not known to be optimal
     certificate: that it runs within the limit in every timing; None: no time was left for the proof
     worst_case_bytes: of the fullest rank in any timing, under a limit in bytes
@@ -72,6 +73,7 @@ class Synthesis(Value):
     open: str = ""
     certificate: Certificate | None = None
     worst_case_bytes: int | None = None
+    placements: int = 1
 
     @property
     def optimal(self) -> bool:
@@ -99,8 +101,8 @@ def synthesize(
 
     activation_limit: (stage, microbatch) that a rank may hold between their F and their W or B; or
     memory_limit: bytes of a rank in any timing, or "80GB"; by default that of the GPU of a model
-    placement: "loop", "v", or the rank of each stage; by default stage s on rank s
-    chunks: stages per rank of a loop or V
+    placement: "loop", "v", "free" (the best is looked for), or the rank of each stage; by default stage s on rank s
+    chunks: stages per rank of a loop, a V or a free placement
     steps: orders to try, without Z3: the same result on every machine; by default as many as time allows
     objective: makespan, or span of the longest rank; backward: split (I and W) or fused (B)
     Ctrl-C ends it. Raises DoesNotFit where no schedule keeps to the limit.

@@ -72,28 +72,34 @@ struct SynthesisWords {
 };
 
 SynthesisRequest request_of(const SynthesisWords& words) {
-  SynthesisRequest request{.ranks = words.ranks,
-                           .microbatches = words.microbatches,
-                           .backward = words.fused ? BackwardForm::fused : BackwardForm::split,
-                           .objective = words.span ? Objective::span : Objective::makespan,
-                           .timeout_s = words.timeout_s,
-                           .max_steps = words.steps,
-                           .seed = words.seed};
-  request.placement = value_of(parse_placement({words.placement, words.chunks, words.ranks}));
+  return {.ranks = words.ranks,
+          .microbatches = words.microbatches,
+          .backward = words.fused ? BackwardForm::fused : BackwardForm::split,
+          .objective = words.span ? Objective::span : Objective::makespan,
+          .timeout_s = words.timeout_s,
+          .max_steps = words.steps,
+          .seed = words.seed};
+}
+
+Expected<void> bind(const SynthesisWords& words, SynthesisRequest& request) {
   SynthesisRequest shortest = request;
   shortest.microbatches = 1;
   CostBinding bound = bound_costs(words.costs, value_of(synthesis_pipeline(request)));
   check_tables(words.costs, bound, value_of(lower(value_of(any_schedule(shortest)), {})));
-  value_of(bind_request(std::move(bound), {words.activation_limit, words.memory_limit}, request));
-  request.known = known_schedules(request);
-  return request;
+  return bind_request(std::move(bound), {words.activation_limit, words.memory_limit}, request);
 }
 
 Data synthesized(const SynthesisWords& words) {
   SynthesisRequest request = request_of(words);
+  bool in_bytes = false;
   const SynthesisAnswer answer = interruptible([&](const Stopped& stopped) {
     request.stopped = stopped;
-    return value_of(synthesize(request));
+    return value_of(synthesize_placed({words.placement, words.chunks, words.ranks}, request,
+                                      [&](SynthesisRequest& placed) -> Expected<void> {
+                                        PPSIM_RETURN_IF_ERROR(bind(words, placed));
+                                        in_bytes = placed.bytes.has_value();
+                                        return {};
+                                      }));
   });
   nb::dict data;
   if (const auto* none = std::get_if<NoSchedule>(&answer)) {
@@ -105,11 +111,12 @@ Data synthesized(const SynthesisWords& words) {
   data["program"] = found.program;
   data["value_ns"] = found.value;
   data["lower_bound_ns"] = found.lower_bound;
+  data["placements"] = found.placements;
   data["method"] = found.method;
   data["bound_method"] = found.bound_method;
   data["open"] = found.open;
   data["worst_case_bytes"] =
-      request.bytes && found.worst_bytes > 0 ? std::optional(found.worst_bytes) : std::nullopt;
+      in_bytes && found.worst_bytes > 0 ? std::optional(found.worst_bytes) : std::nullopt;
   data["peak_live_activations"] = peak_live_microbatches(found.schedule);
   data["certificate"] = found.certificate ? std::optional(to_json(*found.certificate)) : std::nullopt;
   return data;

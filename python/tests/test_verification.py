@@ -204,6 +204,12 @@ def test_synthesis_places_stages_and_keeps_to_bytes():
     assert ppsim.simulate(found.schedule, unit=unit).makespan_ns == found.value_ns
     looped = ppsim.synthesize(placement="loop", chunks=3, activation_limit=9, **asked)
     assert looped.schedule.stages == 9
+    free = ppsim.synthesize(placement="free", activation_limit=4, **(asked | {"steps": 10_000}))
+    assert found.placements == 1 and free.placements == 15
+    assert free.value_ns <= found.value_ns and free.peak_live_activations <= 4
+    assert ppsim.simulate(free.schedule, unit=unit).makespan_ns == free.value_ns
+    with pytest.raises(ppsim.Error, match="expected loop, v, free"):
+        ppsim.synthesize(placement="w", activation_limit=4, **asked)
     with pytest.raises(ppsim.Error, match="limited in activations or in bytes"):
         ppsim.synthesize(placement="v", activation_limit=4, memory_limit="1GB", **asked)
 

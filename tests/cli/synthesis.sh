@@ -109,6 +109,29 @@ expect_error 2 "an order can be kept" "" synthesize "${v[@]}" --activation-limit
 expect_exit 3 synthesize "${v[@]}" --activation-limit 1 --unit F=1 -o none.json
 expect_err "at least 2 is needed, the limit is 1"
 
+# A placement that is looked for: no longer than the V's, and shorter than every V's where F takes longest.
+uneven=(--ranks 4 --microbatches 8 --unit F=9,I=2,W=2 --steps 20000)
+free=("${uneven[@]}" --placement free --activation-limit 6)
+expect_exit 5 synthesize "${free[@]}" -o free.json --certificate free-proof.json --json
+expect_json 'd["placements"] == 105 and sorted(d["placement"]) == [0, 0, 1, 1, 2, 2, 3, 3] and d["steps"] <= 20000'
+value=$(python3 -c 'import json; print(json.load(open("stdout"))["value_ns"])')
+expect_exit 5 synthesize "${uneven[@]}" --placement v --activation-limit 6 -o folded.json --json
+expect_json "d['value_ns'] > $value and 'placements' not in d"
+expect_exit 0 simulate free.json --unit F=9,I=2,W=2 --json
+expect_json "d['makespan_ns'] == $value"
+expect_exit 0 lower free.json --unit F=9,I=2,W=2 -o free-program.json
+expect_exit 0 check-certificate free-program.json free-proof.json --unit A=1
+expect_exit 0 run free.json --steps 1
+expect_exit 5 synthesize "${free[@]}" -o free-text.json
+expect_out ", of 105 placements that were looked at"
+expect_exit 0 synthesize --ranks 2 --microbatches 3 --placement free --activation-limit 4 --unit F=5,I=6,W=4 -o decided.json --smt2 queries
+expect_out "optimal: no schedule within the limit is shorter (time-indexed)"
+grep -q "4 stages on ranks 0 1 " queries/*.smt2 || fail "queries do not name their placement"
+expect_error 2 "an order can be kept" "a free placement" synthesize "${free[@]}" --order-of 1f1b -o x.json
+expect_error 2 "cannot place the stages" "400 stages each" synthesize "${free[@]}" --chunks 400 -o x.json
+expect_exit 3 synthesize "${uneven[@]}" --placement free --activation-limit 1 -o none.json
+expect_err "at least 2 is needed, the limit is 1"
+
 # A limit in bytes, of every timing.
 expect_exit 5 synthesize "${v[@]}" --memory-limit 60 --unit F=5,I=7,W=4,c=1,A=10 -o bytes.json --json
 expect_json 'd["peak_live_activations"] <= 6 and d["worst_case_bytes"] <= d["memory_limit_bytes"] == 60'

@@ -17,6 +17,7 @@ namespace ppsim::cli {
 namespace {
 
 constexpr std::int64_t kAllSteps = -1;  // as the time allows
+constexpr const char* kFree = "free";   // --placement
 
 struct SynthesizeOptions {
   std::optional<int> ranks, microbatches;
@@ -81,46 +82,37 @@ Expected<void> check_table(const SynthesizeOptions& options, const SynthesisRequ
   return request.bytes ? check_sizes(request.bytes->sizes, program, options.costs.costs) : Expected<void>();
 }
 
-/// The stages on their ranks, with their costs and the limit of memory.
-Expected<void> place_and_bind(const SynthesizeOptions& options, const CostSource& source,
-                              SynthesisRequest& request) {
-  PlacementWords words = options.placement;
-  words.ranks = request.ranks;
-  PPSIM_ASSIGN_OR_RETURN(request.placement, parse_placement(words));
+/// The costs of the stages on their ranks, and the limit of memory.
+Expected<void> bind(const SynthesizeOptions& options, const CostSource& source, SynthesisRequest& request) {
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, synthesis_pipeline(request));
   PPSIM_ASSIGN_OR_RETURN(auto bound, bind_cost_source(source, pipeline));
-  return bind_request(std::move(bound), options.limit, request);
+  PPSIM_RETURN_IF_ERROR(bind_request(std::move(bound), options.limit, request));
+  return check_table(options, request);
 }
 
-Expected<SynthesisRequest> request_of(const SynthesizeOptions& options) {
+/// Everything but the placement and what depends on it.
+Expected<SynthesisRequest> request_of(const SynthesizeOptions& options, const CostSource& source) {
   SynthesisRequest request;
-  const auto objective = objective_from_name(options.objective);
-  const auto backward = backward_from_name(options.backward);
-  const auto source = cost_source(options.costs);
-  if (!objective) return tl::unexpected(objective.error());
-  if (!backward) return tl::unexpected(backward.error());
-  if (!source) return tl::unexpected(source.error());
-  if (!*source) return make_error(ErrorCode::bad_argument, "synthesize needs --unit, --costs or --model");
-  PPSIM_RETURN_IF_ERROR(set_counts(options, **source, request));
-  request.backward = *backward;
-  request.objective = *objective;
+  PPSIM_ASSIGN_OR_RETURN(request.objective, objective_from_name(options.objective));
+  PPSIM_ASSIGN_OR_RETURN(request.backward, backward_from_name(options.backward));
+  PPSIM_RETURN_IF_ERROR(set_counts(options, source, request));
   if (options.steps != kAllSteps) request.max_steps = options.steps;
   request.seed = options.seed;
-  PPSIM_RETURN_IF_ERROR(place_and_bind(options, **source, request));
-  PPSIM_RETURN_IF_ERROR(check_table(options, request));
   request.timeout_s = options.timeout_s;
   request.queries = sink_of(options.queries);
   if (!options.memory_budget.empty()) {
-    PPSIM_ASSIGN_OR_RETURN(const auto budget, parse_size(options.memory_budget));
-    request.memory_budget = budget;
+    PPSIM_ASSIGN_OR_RETURN(request.memory_budget, parse_size(options.memory_budget));
   }
-  if (options.order_of.empty()) {
-    request.known = known_schedules(request);
-    return request;
+  if (!options.order_of.empty()) {
+    PPSIM_ASSIGN_OR_RETURN(request.kept_order, read_order(options, request));
   }
-  PPSIM_ASSIGN_OR_RETURN(auto order, read_order(options, request));
-  request.kept_order = std::move(order);
   return request;
+}
+
+Json placement_json(const Pipeline& pipeline) {
+  Json ranks = Json::array();
+  for (int s = 0; s < pipeline.stages(); ++s) ranks.push_back(pipeline.rank_of(StageId(s)).value());
+  return ranks;
 }
 
 Json progress_json(const SynthesizeOptions& options, const SynthesisRequest& request,
@@ -151,6 +143,10 @@ Json synthesized_json(const SynthesizeOptions& options, const SynthesisRequest& 
                  {"steps", found.steps},
                  {"seconds", found.seconds},
                  {"program_hash", program_hash(found.program)}});
+  if (options.placement.placement == kFree) {
+    object.update(
+        {{"placement", placement_json(found.schedule.pipeline())}, {"placements", found.placements}});
+  }
   if (!found.optimal()) object["reason"] = found.open;
   if (request.bytes && found.worst_bytes > 0) object["worst_case_bytes"] = found.worst_bytes;
   return object;
@@ -175,6 +171,11 @@ void print_text(const SynthesizeOptions& options, const SynthesisRequest& reques
             << peak_live_microbatches(found.schedule)
             << (one_each ? " live microbatches on a rank" : " live activations of a stage on a rank")
             << ", found by " << found.method << '\n';
+  if (options.placement.placement == kFree) {
+    std::cout << "stages on ranks " << placement_json(found.schedule.pipeline()).dump() << ", of "
+              << found.placements
+              << (found.placements == 1 ? " placement\n" : " placements that were looked at\n");
+  }
   if (request.bytes && found.worst_bytes > 0) {
     std::cout << "no rank needs more than " << size_text(found.worst_bytes) << " in any timing, the limit is "
               << size_text(request.bytes->per_rank) << '\n';
@@ -225,25 +226,41 @@ int report_none(const NoSchedule& none, const Output& output) {
   return kDoesNotFit;
 }
 
-int run_asked(const SynthesizeOptions& options, const Output& output) {
-  auto request = request_of(options);
-  if (!request) return report(request.error(), output);
-  request->progress = [&](const SynthesisProgress& best) {
-    keep_best(options, *request, best);
+/// Fills in `request`; its limit of memory is known when the first placement is.
+Expected<SynthesisAnswer> answer_of(const SynthesizeOptions& options, const Output& output,
+                                    SynthesisRequest& request) {
+  PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
+  if (!source) return make_error(ErrorCode::bad_argument, "synthesize needs --unit, --costs or --model");
+  PPSIM_ASSIGN_OR_RETURN(request, request_of(options, *source));
+  PlacementWords words = options.placement;
+  words.ranks = request.ranks;
+  SynthesisRequest asked = request;
+  asked.progress = [&](const SynthesisProgress& best) {
+    keep_best(options, request, best);
     if (output.terminal == nullptr) return;
-    output.terminal->say(std::string(objective_name(request->objective)) + ' ' + time_text(best.value) +
+    output.terminal->say(std::string(objective_name(request.objective)) + ' ' + time_text(best.value) +
                          ", none below " + time_text(best.lower_bound));
   };
-  const auto answer = synthesize(*request);
+  return synthesize_placed(words, std::move(asked), [&](SynthesisRequest& placed) -> Expected<void> {
+    PPSIM_RETURN_IF_ERROR(bind(options, *source, placed));
+    request.bytes = placed.bytes;
+    request.activation_limit = placed.activation_limit;
+    return {};
+  });
+}
+
+int run_asked(const SynthesizeOptions& options, const Output& output) {
+  SynthesisRequest request;
+  const auto answer = answer_of(options, output, request);
   if (!answer) return report(answer.error(), output);
   if (const auto* none = std::get_if<NoSchedule>(&*answer)) return report_none(*none, output);
   const auto& found = std::get<Synthesized>(*answer);
   if (auto written = write(options, found); !written) return report(written.error(), output);
   if (options.output != "-") {
     if (output.json) {
-      output.print(synthesized_json(options, *request, found));
+      output.print(synthesized_json(options, request, found));
     } else {
-      print_text(options, *request, found);
+      print_text(options, request, found);
     }
   }
   if (!options.certificate.empty() && !found.certificate) {
@@ -268,8 +285,11 @@ void add_synthesize(Command& program) {
   command.add_option("--ranks", options->ranks, "pipeline ranks").check(count());
   command.add_option("--microbatches", options->microbatches, "microbatches of a step").check(count());
   command.add_option("--placement", options->placement.placement,
-                     "loop, v, or the rank of each stage: 0,1,1,0; default: stage s on rank s");
-  command.add_option("--chunks", options->placement.chunks, "stages per rank of a loop or V; default: 2")
+                     "loop, v, free (the best is looked for), or the rank of each stage: 0,1,1,0;\ndefault: "
+                     "stage s on rank s");
+  command
+      .add_option("--chunks", options->placement.chunks,
+                  "stages per rank of a loop, a V or a free placement; default: 2")
       .check(count());
   command.add_option("--activation-limit", options->limit.activations,
                      "(stage, microbatch) that a rank may hold between their F and their W or B");

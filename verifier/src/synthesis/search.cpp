@@ -20,6 +20,18 @@ constexpr std::int64_t kStepsBefore = 100'000;
 constexpr std::int64_t kStepsInstead = 20'000'000;
 constexpr double kShare = 0.5;  // of the time that is left, for a question behind which others wait
 
+std::string too_many_start_times() {
+  return "more than " + std::to_string(kMaxVariables) + " " + kStartTimesLimit;
+}
+
+/// Where stage s is not on rank s, the rank of each.
+std::string ranks_of_stages(const ChainModel& model) {
+  if (model.one_stage_each()) return {};
+  std::string text = " on ranks";
+  for (int s = 0; s < model.stages(); ++s) text += ' ' + std::to_string(model.rank_of_stage(s));
+  return text;
+}
+
 }  // namespace
 
 Search::Search(const SynthesisRequest& request, Clock::time_point deadline)
@@ -54,10 +66,10 @@ QueryTitle Search::title_of(const StartQuestion& question) const {
   const auto time = [&](Slot slots) { return std::to_string(slots * model.unit()) + "ns"; };
   const auto objective = std::string(objective_name(request_.objective));
   QueryTitle title{objective + "-at-most-" + time(question.bound),
-                   std::to_string(model.ranks()) + " ranks, " + std::to_string(model.stages()) + " stages, " +
-                       std::to_string(model.microbatches()) + " microbatches, at most " +
-                       std::to_string(request_.activation_limit) + " live; durations in multiples of " +
-                       time(1),
+                   std::to_string(model.ranks()) + " ranks, " + std::to_string(model.stages()) + " stages" +
+                       ranks_of_stages(model) + ", " + std::to_string(model.microbatches()) +
+                       " microbatches, at most " + std::to_string(request_.activation_limit) +
+                       " live; durations in multiples of " + time(1),
                    "Can all actions start so that the " + objective + " is at most " + time(question.bound),
                    model.one_stage_each() ? "QF_UF" : "QF_LIA"};
   if (const auto& repetition = question.repetition) {
@@ -71,8 +83,7 @@ QueryTitle Search::title_of(const StartQuestion& question) const {
 }
 
 StartTimes Search::ask(const StartQuestion& question, double share) {
-  if (question_size(question) > kMaxVariables)
-    return {.reason = "more than " + std::to_string(kMaxVariables) + " " + kStartTimesLimit};
+  if (question_size(question) > kMaxVariables) return {.reason = too_many_start_times()};
   ++queries_;
   tell();
   return find_start_times(
@@ -100,12 +111,13 @@ void Search::run() {
 void Search::search_one_stage_each() {
   const Slot size = question_size({model_, relaxation_, lower_});
   if (request_.max_steps && !request_.kept_order) return search_orders(*request_.max_steps, 1);
+  if (size > kMaxVariables) open_ = too_many_start_times();
   if (size > kShortVariables) {
     repeat({model_, relaxation_});
     search_orders(kStepsBefore, kShare);
   }
   if (size > kDirectVariables && !done()) look_at_rounded_costs();
-  if (!done()) decide();
+  if (!done() && size <= kMaxVariables) decide();
   if (open_.ends_with(kStartTimesLimit)) search_orders(kStepsInstead, 1);
 }
 

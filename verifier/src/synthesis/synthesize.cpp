@@ -2,6 +2,7 @@
 
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "synthesis/lowered_order.hpp"
+#include "synthesis/placement_search.hpp"
 #include "synthesis/search.hpp"
 
 namespace ppsim::verifier {
@@ -14,6 +15,7 @@ using SteadyClock = synthesis::Clock;
 constexpr double kProofShare = 0.1;
 constexpr double kProofTime = 0.5;
 constexpr double kMinProofTime = 0.1;  // seconds
+constexpr int kMaxStages = 1'000;      // of a free placement
 
 double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -29,6 +31,31 @@ double search_time(double timeout_s) {
   return std::min((1 - kProofShare) * timeout_s, std::max(timeout_s - kProofTime, timeout_s / 2));
 }
 
+/// Proves that the Program keeps to the limit, in what is left of the time.
+void prove(const SynthesisRequest& request, SteadyClock::time_point start, Synthesized& result) {
+  synthesis::LimitProof proof = synthesis::proof_of(
+      result.program, request, std::max(kMinProofTime, request.timeout_s - seconds_since(start)));
+  result.certificate = std::move(proof.certificate);
+  result.worst_bytes = proof.worst;
+  result.seconds = seconds_since(start);
+}
+
+Expected<void> check_free(const FreePlacement& asked) {
+  if (asked.request.kept_order) {
+    return make_error(ErrorCode::bad_argument, "an order can be kept where stage s is on rank s",
+                      {.found = "a free placement", .expected = "none"});
+  }
+  if (asked.request.ranks < 1 || asked.chunks < 1 || asked.chunks > kMaxStages / asked.request.ranks) {
+    return make_error(ErrorCode::bad_argument, "cannot place the stages",
+                      {.found = std::to_string(asked.request.ranks) + " ranks with " +
+                                std::to_string(asked.chunks) + " stages each",
+                       .expected = "1 or more, and at most " + std::to_string(kMaxStages) + " stages"});
+  }
+  if (asked.request.timeout_s > 0) return {};
+  return make_error(ErrorCode::bad_argument, "cannot synthesise",
+                    {.found = "a timeout that is not above 0", .expected = "seconds"});
+}
+
 }  // namespace
 
 Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
@@ -40,21 +67,38 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
   synthesis::Search search(request, after(start, search_time(request.timeout_s)));
   search.run();
   if (search.incumbent().empty()) return NoSchedule{search.open()};
-  const Schedule& schedule = search.incumbent().schedule();
-  Synthesized result{.schedule = schedule,
+  Synthesized result{.schedule = search.incumbent().schedule(),
                      .value = search.incumbent().value(),
                      .lower_bound = search.lower_bound(),
                      .method = search.incumbent().method(),
                      .bound_method = search.bound_method(),
                      .queries = search.queries(),
                      .steps = search.steps(),
-                     .program = synthesis::lowered(schedule, request.costs)};
+                     .program = synthesis::lowered(search.incumbent().schedule(), request.costs)};
   if (!result.optimal()) result.open = search.open();
-  synthesis::LimitProof proof = synthesis::proof_of(
-      result.program, request, std::max(kMinProofTime, request.timeout_s - seconds_since(start)));
-  result.certificate = std::move(proof.certificate);
-  result.worst_bytes = proof.worst;
-  result.seconds = seconds_since(start);
+  prove(request, start, result);
+  return result;
+}
+
+Expected<SynthesisAnswer> synthesize(const FreePlacement& asked) {
+  const SteadyClock::time_point start = SteadyClock::now();
+  PPSIM_RETURN_IF_ERROR(check_free(asked));
+  synthesis::PlacementSearch search(asked, after(start, search_time(asked.request.timeout_s)));
+  PPSIM_RETURN_IF_ERROR(search.run());
+  const synthesis::Candidate* best = search.best();
+  if (best == nullptr) return NoSchedule{search.open()};
+  const auto [bound, bound_method] = search.lower_bound();
+  Synthesized result{.schedule = *best->schedule,
+                     .value = best->value,
+                     .lower_bound = bound,
+                     .method = best->method,
+                     .bound_method = bound_method,
+                     .open = search.open(),
+                     .queries = search.queries(),
+                     .steps = search.steps(),
+                     .placements = search.placements(),
+                     .program = synthesis::lowered(*best->schedule, best->request.costs)};
+  prove(best->request, start, result);
   return result;
 }
 

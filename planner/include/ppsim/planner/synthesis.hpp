@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,14 +22,24 @@ namespace ppsim::planner {
 
 /// How a user names a placement.
 struct PlacementWords {
-  std::string placement;      ///< "", "loop", "v", or the rank of each stage, "0,1,1,0"
-  std::optional<int> chunks;  ///< stages per rank of a loop or a V; by default 2, without a placement 1
+  std::string placement;      ///< "", "loop", "v", "free", or the rank of each stage, "0,1,1,0"
+  std::optional<int> chunks;  ///< stages per rank if none are listed; by default 2, without a placement 1
   int ranks = 1;
 };
 
-/// The rank of each stage; empty for one stage on each rank, in their order.
+/// The rank of each stage; empty for one stage on each rank, in their order. Requires: not "free".
 /// Errors: bad_argument for another word, chunks below 1 or beside a list of ranks, more than 100,000 stages.
 [[nodiscard]] Expected<std::vector<RankId>> parse_placement(const PlacementWords& words);
+
+/// Takes costs and the limit of memory for its placement into a request.
+using BindPlacement = std::function<Expected<void>(SynthesisRequest&)>;
+
+/// The best schedule with the placement that `words` name, or with the best placement where they leave it
+/// free. The search starts from known schedules. Errors: those of parse_placement, bind and
+/// verifier::synthesize.
+[[nodiscard]] Expected<SynthesisAnswer> synthesize_placed(const PlacementWords& words,
+                                                          SynthesisRequest request,
+                                                          const BindPlacement& bind);
 
 /// What limits the memory of a synthesis, as a user gives it: one of both, or none with a model, whose GPU
 /// has a memory.
@@ -50,9 +61,11 @@ struct LimitWords {
 namespace ppsim {
 using planner::any_schedule;
 using planner::bind_request;
+using planner::BindPlacement;
 using planner::known_schedules;
 using planner::LimitWords;
 using planner::parse_placement;
 using planner::PlacementWords;
 using planner::synthesis_pipeline;
+using planner::synthesize_placed;
 }  // namespace ppsim

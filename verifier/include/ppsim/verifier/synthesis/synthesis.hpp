@@ -71,6 +71,18 @@ struct SynthesisRequest {
   std::function<bool()> stopped = {};  ///< asked again and again, from other threads too, whether to give up
 };
 
+/// A request that leaves it to the search on which ranks the stages go: so many on each. Placements that
+/// differ by the numbers of the ranks alone count as one, with ranks numbered in the order of their first
+/// stages.
+struct FreePlacement {
+  SynthesisRequest request;  ///< without a placement
+  int chunks = 2;            ///< stages on each rank
+  /// Placements to begin with; of equally good ones the first is taken.
+  std::vector<std::vector<RankId>> first = {};
+  /// Takes costs, limits and known schedules for its placement into a request.
+  std::function<Expected<void>(SynthesisRequest&)> bind;
+};
+
 /// The best schedule that was found, and how good any schedule can be.
 struct Synthesized {
   Schedule schedule;
@@ -78,10 +90,11 @@ struct Synthesized {
   Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
   std::string method;  ///< that found the schedule: known, greedy, walk, lists, lists and walk, repetend,
                        ///< rounded costs or time-indexed
-  std::string bound_method;  ///< that proved the lower bound: relaxation or time-indexed
-  std::string open;          ///< why it is not known to be optimal; empty when it is
-  int queries = 0;           ///< put to Z3
-  std::int64_t steps = 0;    ///< orders that were tried from neighbour to neighbour
+  std::string bound_method;     ///< that proved the lower bound: relaxation, time-indexed or work
+  std::string open;             ///< why it is not known to be optimal; empty when it is
+  int queries = 0;              ///< put to Z3
+  std::int64_t steps = 0;       ///< orders that were tried from neighbour to neighbour
+  std::int64_t placements = 1;  ///< that were looked at
   double seconds = 0;
   Program program;  ///< the schedule, lowered in the order `timed`
   /// What the fullest rank needs in the worst timing, in bytes, or in activations where these are limited; 0
@@ -114,6 +127,13 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
 
+/// The best order and the best placement. Where there are at most 2,000 placements, each is searched and
+/// bounded, the better ones longer, and with time left those whose bound is below the best schedule are
+/// decided as synthesize() does; otherwise the search goes from placement to placement by exchanging two
+/// stages, and the bound is the work of a rank in the mean. Errors: as synthesize(); those of `bind`;
+/// bad_argument for chunks below 1 and for an order to keep.
+[[nodiscard]] Expected<SynthesisAnswer> synthesize(const FreePlacement& asked);
+
 /// The objective of a schedule. Errors: those of earliest_times.
 [[nodiscard]] Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& costs,
                                                  Objective objective);
@@ -126,6 +146,7 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 namespace ppsim {
 using verifier::BackwardForm;
 using verifier::ByteLimit;
+using verifier::FreePlacement;
 using verifier::NoSchedule;
 using verifier::Objective;
 using verifier::objective_name;

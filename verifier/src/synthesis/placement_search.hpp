@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "synthesis/search.hpp"
+
+namespace ppsim::verifier::synthesis {
+
+/// The rank of each stage.
+using Placement = std::vector<RankId>;
+
+/// All placements of `chunks` stages on each rank, ranks numbered in the order of their first stages; empty
+/// where there are more than `limit`.
+[[nodiscard]] std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit);
+
+/// What is known of one placement.
+struct Candidate {
+  SynthesisRequest request;  ///< with the best schedule among the known ones
+  Nanoseconds bound = 0;     ///< no schedule with this placement is below
+  std::string bound_method = "work";
+  std::optional<Schedule> schedule = {};  ///< the best so far
+  Nanoseconds value = 0;                  ///< of the schedule
+  std::string method = {};
+  std::string open = {};  ///< why nothing was found, or why it is not known to be the best
+};
+
+/// The search behind synthesize(FreePlacement).
+class PlacementSearch {
+ public:
+  /// Requires: `asked` outlives the search.
+  PlacementSearch(const FreePlacement& asked, Clock::time_point deadline);
+
+  /// Errors: those of asked.bind and of check_request.
+  Expected<void> run();
+
+  /// Null where nothing was found.
+  [[nodiscard]] const Candidate* best() const { return best_ ? &candidates_[*best_] : nullptr; }
+  /// A bound of all placements, and the method that proved it.
+  [[nodiscard]] std::pair<Nanoseconds, std::string> lower_bound() const;
+  /// Why nothing was found, or why the best is not known to be the best.
+  [[nodiscard]] std::string open() const;
+  [[nodiscard]] int queries() const { return queries_; }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  [[nodiscard]] std::int64_t placements() const { return static_cast<std::int64_t>(candidates_.size()); }
+
+ private:
+  Expected<std::size_t> add(const Placement& placement);
+  /// Searches with a placement. Without `steps` Z3 is asked too.
+  void explore(std::size_t index, std::optional<std::int64_t> steps, Clock::time_point deadline);
+  void take(std::size_t index, const Search& search);
+  Expected<void> look_at_all(const std::vector<Placement>& placements);
+  Expected<void> go_to_neighbours();
+  Expected<std::optional<std::size_t>> better_neighbour(std::size_t from);
+  [[nodiscard]] Placement moved(std::size_t from);
+  [[nodiscard]] std::vector<std::size_t> by_value() const;
+  [[nodiscard]] std::vector<std::size_t> undecided() const;
+  void halve(std::size_t count);
+  void decide();
+  void tell();
+  [[nodiscard]] bool late() const;
+  [[nodiscard]] bool spent(double share) const;
+  [[nodiscard]] Clock::time_point within(double share) const;
+
+  const FreePlacement& asked_;
+  std::vector<Candidate> candidates_;
+  std::map<Placement, std::size_t> index_of_;
+  std::optional<std::size_t> best_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point deadline_;
+  std::mt19937_64 random_;
+  bool all_listed_ = false;
+  int queries_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t looks_ = 0;
+  std::pair<Nanoseconds, Nanoseconds> told_ = {-1, -1};  ///< value and lower bound
+};
+
+}  // namespace ppsim::verifier::synthesis
