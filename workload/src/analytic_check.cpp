@@ -43,7 +43,7 @@ bool has_nvfp4(const GpuDescription& gpu) {
 Expected<void> check_checkpoints(const Workload& workload) {
   if (!workload.stack.checkpoints) return {};
   const ModelDescription& model = workload.model;
-  const bool flash = workload.stack.attention == AttentionKernel::flash;
+  const bool flash = workload.stack.attention != AttentionKernel::unfused;
   if (model.architecture == Architecture::decoder && flash) return {};
   return make_error(
       ErrorCode::bad_argument, "checkpoint policies are priced for dense decoders with flash attention",

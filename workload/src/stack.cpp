@@ -18,8 +18,10 @@ struct Spelling {
   Choice choice;
 };
 
-constexpr auto kKernels = std::to_array<Spelling<AttentionKernel>>(
-    {{"flash", AttentionKernel::flash}, {"unfused", AttentionKernel::unfused}});
+constexpr auto kKernels = std::to_array<Spelling<AttentionKernel>>({{"flash", AttentionKernel::flash},
+                                                                    {"flash-2", AttentionKernel::flash_2},
+                                                                    {"flash-1", AttentionKernel::flash_1},
+                                                                    {"unfused", AttentionKernel::unfused}});
 constexpr auto kSelective =
     std::to_array<Spelling<SelectiveRecompute>>({{"attention-core", SelectiveRecompute::attention_core},
                                                  {"elementwise", SelectiveRecompute::elementwise},

@@ -9,8 +9,9 @@ namespace ppsim::workload {
 namespace {
 
 constexpr auto kClasses = std::to_array<ValidatedClass>({
-    {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 5.6},
-    {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 3, .mean_percent = 3.4},
+    {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 124, .mean_percent = 6.6},
+    {.mixture = false, .gpu = "a100-sxm-40gb", .dtype = DataType::bf16, .runs = 78, .mean_percent = 7.4},
+    {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 55, .mean_percent = 6.7},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 2, .mean_percent = 0.0},
     {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 4.6},
     {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.3},

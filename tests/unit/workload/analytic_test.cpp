@@ -157,6 +157,29 @@ TEST(Analytic, UnfusedAttentionGoesThroughMemory) {
   EXPECT_GT(unfused - forward(), scores * 13 / 0.85e12) << "and all of its products, not half";
 }
 
+/// FlashAttention takes twice as long as its second version (arXiv 2307.08691, abstract), and on Hopper
+/// that 1.5 to 2 times as long as kernels made for it (arXiv 2407.08608, abstract).
+TEST(Analytic, OlderFlashAttentionTakesLonger) {
+  const auto attention = [](const char* cluster, workload::AttentionKernel kernel) {
+    Workload workload = llama();
+    workload.cluster = cluster_from_name(cluster, 8).value();
+    const auto forward = [&](workload::AttentionKernel of) {
+      workload.stack.attention = of;
+      return static_cast<double>(
+          analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 1}));
+    };
+    return forward(kernel) - forward(workload::AttentionKernel::flash);
+  };
+  using workload::AttentionKernel;
+  EXPECT_EQ(attention("dgx-a100", AttentionKernel::flash_2), 0);
+  const double once = attention("dgx-a100", AttentionKernel::flash_1);
+  EXPECT_GT(once, 0);
+  // Of one core's time, 0.75 and 2.5 more.
+  const double second = attention("dgx-h100", AttentionKernel::flash_2);
+  EXPECT_GT(second, 0);
+  EXPECT_NEAR(attention("dgx-h100", AttentionKernel::flash_1) / second, 2.5 / 0.75, 1e-5);
+}
+
 /// Weights are reduced and gathered by the data-parallel ranks of a stage, and updated where the optimizer
 /// is.
 TEST(Analytic, TheStepEndsWithGradientsAndOptimizer) {

@@ -165,7 +165,8 @@ void LayerTimer::add_flash(double heads, double width, bool windowed, PassTimes&
   const double value = model_.kv_lora > 0 ? static_cast<double>(model_.v_head) : width;
   const double reach = windowed ? static_cast<double>(model_.window) + kAttentionTile : sequence_;
   const double sequence = std::min(sequence_, 2 * reach);
-  const double flops = 4 * heads * attended_pairs(sequence_, reach) / spread_.context * width;
+  const double slowdown = operators_.attention_slowdown(stack_.attention);
+  const double flops = slowdown * 4 * heads * attended_pairs(sequence_, reach) / spread_.context * width;
   const bool quantised = stack_.quantised_attention && spread_.dtype != DataType::bf16;
   const double forward = operators_.flash_attention(
       flops / (quantised ? kQuantisedAttention : 1),
@@ -222,10 +223,10 @@ void LayerTimer::add_attention(bool windowed, PassTimes& times) const {
                            ? static_cast<double>(model_.qk_nope + model_.qk_rope + model_.v_head) / 2
                            : static_cast<double>(model_.head_dim);
   const double scores = heads * sequence_ * sequence_ / spread_.context;
-  if (stack_.attention == AttentionKernel::flash) {
-    add_flash(heads, width, windowed, times);
-  } else {
+  if (stack_.attention == AttentionKernel::unfused) {
     add_unfused(2 * scores * width, scores, times);
+  } else {
+    add_flash(heads, width, windowed, times);
   }
   if (spread_.context > 1) add_context_exchange(times);
 }

@@ -77,6 +77,13 @@ double OperatorTimes::flash_attention(double flops, double heads, double sequenc
   return flops / std::min(rate, sustained(DataType::bf16)) + kernel_;
 }
 
+/// GPUs from Hopper on multiply in FP8; kernels of before do not use their instructions.
+double OperatorTimes::attention_slowdown(AttentionKernel kernel) const {
+  if (kernel == AttentionKernel::flash) return 1;
+  const double second = gpu_.fp8_tflops > 0 ? kFlash2OnHopper : 1;
+  return kernel == AttentionKernel::flash_1 ? kFlash1Time * second : second;
+}
+
 double OperatorTimes::unfused_products(double flops) const {
   return flops / (kUnfusedProducts * gpu_.bf16_tflops * kTera);
 }

@@ -2,6 +2,7 @@
 
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/constants.hpp"
+#include "ppsim/workload/stack.hpp"
 #include "tables.hpp"
 
 namespace ppsim::workload {
@@ -25,6 +26,8 @@ class OperatorTimes {
   /// The bytes that a kernel reads and writes besides its own work.
   [[nodiscard]] double beside(double bytes) const;
   /// Forward of flash attention; `heads` over all sequences.
+  /// How many times as long as the GPU's own flash attention an older version of it takes.
+  [[nodiscard]] double attention_slowdown(AttentionKernel kernel) const;
   [[nodiscard]] double flash_attention(double flops, double heads, double sequence, double head_dim) const;
   /// Scores times values and the like at the rate of small products, without a kernel's own time.
   [[nodiscard]] double unfused_products(double flops) const;

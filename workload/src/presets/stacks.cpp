@@ -17,10 +17,11 @@ namespace {
 // mixtures in MXFP8 on Blackwell since release 26.06 (pull requests 4249 and 4606): iterations as CUDA
 // graphs, the exchange with experts beside another microbatch, products of experts fused with what is between
 // them, and attention in FP8 (fp8_dot_product_attention). deepseek-v3: 2412.19437, sections 3.2.3 and 3.3.
-// torchtitan: its docs/fsdp.md and composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO
-// stage 0. Copies of tokens: Megatron-Core's get_batch_on_this_tp_rank, broadcast_data in Megatron-LM until
-// 2022 and Megatron-DeepSpeed, torchtitan's batch_generator; JAX dispatches a step and places the next batch
-// meanwhile.
+// torchtitan: its docs/fsdp.md and composability.md. llm-foundry: PyTorch FSDP by Composer as its benchmarks
+// of 2023 ran (scripts/train/benchmarking), attention by the Triton kernel of FlashAttention's first version.
+// deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0. Copies of tokens: Megatron-Core's
+// get_batch_on_this_tp_rank, broadcast_data in Megatron-LM until 2022 and Megatron-DeepSpeed, torchtitan's
+// batch_generator; JAX dispatches a step and places the next batch meanwhile.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
      .attention = AttentionKernel::unfused,
@@ -64,6 +65,12 @@ const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "torchtitan",
      .fused_weight_gradient = false,
      .gradient_bytes = 2,
+     .weights = QuantisedWeights::transient,
+     .inputs = InputCopies::pageable},
+    {.name = "llm-foundry",
+     .attention = AttentionKernel::flash_1,
+     .fused_weight_gradient = false,
+     .fused_cross_entropy = false,
      .weights = QuantisedWeights::transient,
      .inputs = InputCopies::pageable},
     {.name = "deepspeed",

@@ -10,8 +10,10 @@
 
 namespace ppsim::workload {
 
-/// How scores of attention are kept: written to memory between kernels, or never (2205.14135).
-enum class AttentionKernel : std::uint8_t { unfused, flash };
+/// How scores of attention are kept: written to memory between kernels, or never (2205.14135). `flash` is the
+/// fastest kernel of the GPU; flash_2 and flash_1 are older versions, which are slower by what the papers of
+/// the later ones say.
+enum class AttentionKernel : std::uint8_t { unfused, flash, flash_2, flash_1 };
 
 /// The tensors that `selective` recompute makes again: the attention core (2205.05198, section 5), the
 /// outputs of norms and activation functions, or these and what the up-projections of latent attention make
