@@ -24,7 +24,7 @@ import json, re, subprocess, sys
 
 ppsim = sys.argv[1]
 groups = {group["name"]: group for group in json.load(open("groups.json"))["groups"]}
-clusters = {"a100-sxm-80gb": "dgx-a100", "h100-sxm-80gb": "dgx-h100", "b200-sxm": "dgx-b200", "gb200": "gb200-nvl72"}
+clusters = {"a100-sxm-80gb": "dgx-a100", "a100-sxm-40gb": "azure-nd96asr-v4", "h100-sxm-80gb": "dgx-h100", "b200-sxm": "dgx-b200", "gb200": "gb200-nvl72"}
 types = {"bf16": ["bf16", "fp16"], "fp8": ["fp8", "mxfp8"], "nvfp4": ["nvfp4"]}
 seen = 0
 for kind, model in {"dense": "llama3-8b", "moe": "mixtral-8x7b"}.items():

@@ -22,10 +22,14 @@ constexpr auto kModelAliases = std::to_array<Alias>({
     {"llama3.1-8b", "llama3-8b"},
 });
 
-/// The node of a system. Selene is made of DGX A100; vTrain's nodes of A100 have 800 Gb/s.
+/// The node of a system. Selene is made of DGX A100; vTrain's nodes of A100 have 800 Gb/s, and those of
+/// llm-foundry 1,600.
 constexpr auto kClusterAliases = std::to_array<Alias>({
     {"selene-a100-80g", "dgx-a100"},
     {"a100-80g", "dgx-a100"},
+    {"a100-80gb", "dgx-a100"},
+    {"a100-40gb", "azure-nd96asr-v4"},
+    {"h100-80gb", "dgx-h100"},
     {"h100", "dgx-h100"},
     {"h200", "dgx-h200"},
     {"b200", "dgx-b200"},

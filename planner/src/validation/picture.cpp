@@ -22,6 +22,7 @@ constexpr const char* kBlue = "#0072b2";
 constexpr const char* kGreen = "#00805c";
 constexpr const char* kOrange = "#d55e00";
 constexpr const char* kPurple = "#a8508a";
+constexpr const char* kGrey = "#6b6b6b";
 constexpr const char* kWideBand = "#dde4ec";    ///< within 10 %
 constexpr const char* kNarrowBand = "#b7c5d4";  ///< within 5 %
 
@@ -31,6 +32,7 @@ constexpr auto kSeries = std::to_array<PointSeries>({
     {MeasurementKind::published, true, "published, MoE", kBlue},
     {MeasurementKind::vtrain, false, "vTrain", kOrange},
     {MeasurementKind::vtrain, true, "vTrain, MoE", kOrange},
+    {MeasurementKind::llm_foundry, false, "llm-foundry", kGrey},
     {MeasurementKind::one_node, false, "B200 node", kGreen},
     {MeasurementKind::one_node, true, "B200 node, MoE", kGreen},
     {MeasurementKind::megatron_bridge, false, "Megatron-Bridge", kPurple},
@@ -114,6 +116,8 @@ std::string marker(MeasurementKind kind, double x, double y) {
       return "M" + at(-4, 0) + "a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z";
     case MeasurementKind::vtrain:
       return "M" + at(0, -5) + "L" + at(4.5, 3.5) + "L" + at(-4.5, 3.5) + "z";
+    case MeasurementKind::llm_foundry:
+      return "M" + at(-4, 0) + "h8M" + at(0, -4) + "v8";
     case MeasurementKind::one_node:
       return "M" + at(-3.7, -3.7) + "h7.4v7.4h-7.4z";
     case MeasurementKind::megatron_bridge:

@@ -134,6 +134,35 @@ int padded_vocabulary(int tensor) {
   return (kVocabulary + multiple - 1) / multiple * multiple;
 }
 
+/// A model of llm-foundry: heads of 128 channels, of 64 in the two smallest.
+/// Source: mosaicml/llm-foundry, scripts/train/yamls/pretrain.
+struct MptShape {
+  std::string_view name;
+  int layers, hidden, heads;
+};
+constexpr auto kMptShapes = std::to_array<MptShape>({{"125m", 12, 768, 12},
+                                                     {"350m", 24, 1024, 16},
+                                                     {"760m", 24, 1536, 12},
+                                                     {"1b", 24, 2048, 16},
+                                                     {"3b", 32, 2560, 20},
+                                                     {"7b", 32, 4096, 32},
+                                                     {"13b", 40, 5120, 40},
+                                                     {"30b", 48, 7168, 56},
+                                                     {"70b", 80, 8192, 64}});
+
+std::string mpt_called(SheetRow& row) {
+  const std::string name = lower_case(row.text("Model"));
+  const auto shape = std::ranges::find(kMptShapes, name, &MptShape::name);
+  if (shape == kMptShapes.end()) {
+    row.refuse("Model", "unknown model of llm-foundry", "one from 125m to 70b");
+    return name;
+  }
+  std::ostringstream model;
+  model << "gpt-" << name << "[layers=" << shape->layers << ",hidden=" << shape->hidden
+        << ",heads=" << shape->heads << ",vocab=50368]";
+  return model.str();
+}
+
 }  // namespace
 
 MeasuredRow read_one_node(SheetRow& row) {
@@ -221,6 +250,28 @@ MeasuredRow read_vtrain(SheetRow& row) {
   given.model = "GPT " + row.text("Parameters (billion)") + "B";
   result.label = spread_label(given);
   if (const auto step = needed(row, "iteration time (ms)")) result.seconds = *step * 1e-3;
+  return result;
+}
+
+MeasuredRow read_llm_foundry(SheetRow& row) {
+  GivenRun given{.model = mpt_called(row), .system = row.text("GPU"), .precision = "bf16"};
+  given.gpus = row.whole("# GPUs");
+  given.microbatch = row.whole("MicroBatchSize");
+  given.sequence = row.whole("SeqLen (T)");
+  given.tensor = given.pipeline = 1;
+  given.fsdp = given.gpus;
+  const auto microbatches = row.whole("GradAccum");
+  if (given.gpus && given.microbatch && microbatches)
+    given.global_batch = product({*given.gpus, *given.microbatch, *microbatches});
+  read_software(row, "llm-foundry", given);
+  if (given.recompute.empty())
+    given.recompute = lower_case(row.text("Activation Checkpointing")) == "true" ? "full" : "none";
+  MeasuredRow result{.source = source_of(row, "llm-foundry"), .label = {}, .run = described(given)};
+  given.model = "MPT " + row.text("Model");
+  result.label = spread_label(given) + ", sequence " + row.text("SeqLen (T)") + ", " + row.text("GPU");
+  const auto rate = needed(row, "Throughput (T/s/GPU)");
+  const auto* run = std::get_if<RunDescription>(&result.run);
+  if (run != nullptr && rate) result.seconds = step_seconds("tokens/s/GPU", *rate, *run);
   return result;
 }
 

@@ -11,6 +11,7 @@ namespace ppsim::planner {
 [[nodiscard]] MeasuredRow read_one_node(SheetRow& row);
 [[nodiscard]] MeasuredRow read_megatron_bridge(SheetRow& row);
 [[nodiscard]] MeasuredRow read_vtrain(SheetRow& row);
+[[nodiscard]] MeasuredRow read_llm_foundry(SheetRow& row);
 [[nodiscard]] MeasuredRow read_stage_times(SheetRow& row);
 
 /// Constants of simulate_run(StageRun).

@@ -57,7 +57,8 @@ double longer_with(const RunEffects& effects, const RunDescription& run) {
 
 std::optional<FittedRow> fitted_row(const MeasuredRow& row, const RunEffects& effects) {
   const auto* run = std::get_if<RunDescription>(&row.run);
-  if (run == nullptr || run->is_moe() || !row.seconds) return std::nullopt;
+  if (run == nullptr || run->is_moe() || !row.seconds || row.kind == MeasurementKind::llm_foundry)
+    return std::nullopt;
   auto work = workload_of(*run);
   if (!work || !is_fitted_to(work->cluster)) return std::nullopt;
   auto lowered = program_of(*run, *work);
@@ -154,13 +155,15 @@ class Fitter {
   std::map<GridPoint, std::vector<double>> known_;
 };
 
-/// Rows with a simulated step, by source; mixtures of experts and given stage times are not among them.
+/// Rows with a simulated step, by source; mixtures of experts, given stage times, and those that no fit sees
+/// are not among them.
 std::vector<std::pair<std::string, std::vector<std::size_t>>> dense_by_source(const Validation& validation) {
   std::vector<std::pair<std::string, std::vector<std::size_t>>> sources;
   for (const Comparison& one : validation.steps.comparisons) {
     const MeasuredRow& row = validation.rows[one.row];
     const auto* run = std::get_if<RunDescription>(&row.run);
-    if (!one.simulated || run == nullptr || run->is_moe()) continue;
+    const bool is_dense = run != nullptr && !run->is_moe();
+    if (!one.simulated || !is_dense || row.kind == MeasurementKind::llm_foundry) continue;
     auto known = std::ranges::find(sources, row.source, [](const auto& source) { return source.first; });
     if (known == sources.end()) known = sources.insert(sources.end(), {row.source, {}});
     known->second.push_back(one.row);

@@ -28,9 +28,10 @@ bool overlaps(const MeasuredRow& row) {
          (stack->overlap_tensor || stack->overlap_data || stack->overlap_pipeline || stack->overlap_experts);
 }
 
-/// A run of a model whose kind or GPU no constant is fitted to.
+/// A run of a source, or of a model whose kind or GPU, that no constant is fitted to.
 bool is_held_out(const MeasuredRow& row) {
   if (described_run(row) == nullptr) return false;
+  if (row.kind == MeasurementKind::llm_foundry) return true;
   const auto cluster = cluster_from_name(described_run(row)->cluster, 1);
   return !is_dense(row) || (cluster && !is_fitted_to(*cluster));
 }
@@ -56,6 +57,7 @@ constexpr NamedGroup kGroups[] = {
     {"B200 node dense", [](const MeasuredRow& row) { return is_dense_of(row, MeasurementKind::one_node); }},
     {"Megatron-Bridge dense",
      [](const MeasuredRow& row) { return is_dense_of(row, MeasurementKind::megatron_bridge); }},
+    {"llm-foundry", [](const MeasuredRow& row) { return is_dense_of(row, MeasurementKind::llm_foundry); }},
     {"dense", is_dense},
     {"mixture of experts",
      [](const MeasuredRow& row) { return described_run(row) != nullptr && !is_dense(row); }},

@@ -217,6 +217,36 @@ TEST(Validate, ARefitFindsTheConstantsOfItsRows) {
   EXPECT_EQ(group_named(validation.steps, "dense leave-one-source-out")->errors, refit.dense);
 }
 
+/// llm-foundry's rows are compared, but no constant is fitted to them.
+TEST(Validate, NoConstantIsFittedToLlmFoundry) {
+  const auto rows = read_measurements(
+      "Model,SeqLen (T),# GPUs,GPU,MicroBatchSize,GradAccum,Throughput (T/s/GPU),Activation Checkpointing\n"
+      "13b,4096,16,a100_80gb,10,3,2060,True\n"
+      "1b,2048,8,h100_80gb,14,1,45455,False\n",
+      "mpt.csv");
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  const auto& run = std::get<RunDescription>(rows->front().run);
+  EXPECT_EQ(run.global_batch_size, 480);
+  EXPECT_EQ(run.model.layers, 40);
+  EXPECT_EQ(run.fsdp, 16);
+  EXPECT_EQ(run.recompute, Recompute::full);
+  EXPECT_EQ(std::get<RunDescription>((*rows)[1].run).recompute, Recompute::none);
+  EXPECT_NEAR(*rows->front().seconds, 480.0 * 4096 / 16 / 2060, 1e-9);
+  Validation validation = validate(*rows);
+  EXPECT_EQ(group_named(validation.steps, "llm-foundry")->errors.n, 2);
+  EXPECT_EQ(group_named(validation.steps, "overlapped and held out")->errors.n, 2);
+  add_refit(validation);
+  EXPECT_EQ(validation.refit->fitted_to, 0);
+  EXPECT_TRUE(validation.refit->sources.empty());
+  const auto unknown = read_measurements(
+      "Model,SeqLen (T),# GPUs,GPU,MicroBatchSize,GradAccum,Throughput (T/s/GPU),Activation Checkpointing\n"
+      "14b,4096,16,a100_80gb,10,3,2060,True\n",
+      "mpt.csv");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().place.row, 2);
+  EXPECT_EQ(unknown.error().place.found, "14b");
+}
+
 TEST(Validate, ARefitToNothingSaysSo) {
   Validation validation = validate({row_of("traces", two_stages())});
   add_refit(validation);

@@ -65,7 +65,14 @@ struct NotRun {
 };
 
 /// The files that are read, told apart by their columns.
-enum class MeasurementKind : std::uint8_t { published, one_node, megatron_bridge, vtrain, stage_times };
+enum class MeasurementKind : std::uint8_t {
+  published,
+  one_node,
+  megatron_bridge,
+  vtrain,
+  llm_foundry,  ///< no constant is fitted to them
+  stage_times,
+};
 
 /// Allocated device memory.
 struct MeasuredMemory {
