@@ -87,11 +87,10 @@ Expected<void> PlacementSearch::run() {
   const auto all = all_placements(asked_.request.ranks, asked_.chunks, kMaxListed);
   if (!all.empty()) {
     PPSIM_RETURN_IF_ERROR(look_at_all(all));
-    halve(candidates_.size());
   } else {
     PPSIM_RETURN_IF_ERROR(go_to_neighbours());
-    halve(std::min(candidates_.size(), kFinalists));
   }
+  halve(all_listed_ ? candidates_.size() : std::min(candidates_.size(), kFinalists));
   if (!asked_.request.max_steps) decide();
   return {};
 }
@@ -223,26 +222,27 @@ std::vector<std::size_t> PlacementSearch::undecided() const {
 }
 
 /// Searches the best `count` placements, then the better half of them, and so on: each round has the same
-/// share of the steps or of the time. Source: Karnin, Koren, Somekh, "Almost Optimal Exploration in
-/// Multi-Armed Bandits", ICML 2013 (sequential halving).
+/// share of the time or of the steps, of which the last placement has half. Source: Karnin, Koren, Somekh,
+/// "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013 (sequential halving).
 void PlacementSearch::halve(std::size_t count) {
-  int rounds = 1;
+  const std::int64_t steps_before = steps_;
+  std::int64_t rounds = 1;
   for (std::size_t left = count; left > 1; left /= 2) ++rounds;
-  const std::optional<std::int64_t> all_steps =
-      asked_.request.max_steps ? std::optional(std::max<std::int64_t>(0, *asked_.request.max_steps - steps_))
-                               : std::nullopt;
-  const double share = all_steps ? 1 : kSearchShare;
-  for (int round = 0; round < rounds; ++round, count /= 2) {
+  for (std::int64_t round = 1; round <= rounds; ++round, count /= 2) {
     std::vector<std::size_t> chosen = undecided();
-    if (chosen.size() > count) chosen.resize(count);
-    const auto of_round = within(share / (rounds - round)) - Clock::now();
-    for (std::size_t i = 0; i < chosen.size() && !late(); ++i) {
-      const auto parts = static_cast<std::int64_t>(chosen.size());
-      if (!all_steps) {
-        explore(chosen[i], kStepsPerRound, Clock::now() + of_round / parts);
-      } else if (const std::int64_t steps = *all_steps / rounds / parts; steps > 0) {
-        explore(chosen[i], steps, deadline_);
+    chosen.resize(std::min(chosen.size(), count));
+    const auto parts = static_cast<std::int64_t>(chosen.size());
+    const auto time = within(kSearchShare / static_cast<double>(rounds - round + 1)) - Clock::now();
+    for (const std::size_t index : chosen) {
+      if (late()) return;
+      if (!asked_.request.max_steps) {
+        explore(index, kStepsPerRound, Clock::now() + time / parts);
+        continue;
       }
+      const std::int64_t left = *asked_.request.max_steps - steps_before;
+      const std::int64_t steps =
+          round == rounds ? left / (rounds > 1 ? 2 : 1) : left / 2 / (rounds - 1) / parts;
+      if (steps > 0) explore(index, steps, deadline_);
     }
   }
 }
