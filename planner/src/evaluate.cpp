@@ -120,8 +120,7 @@ Bytes Evaluation::max_communicator_bytes() const {
 
 bool Evaluation::fits() const {
   if (!costs.memory_limit) return true;
-  for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : metrics.ranks.ids()) {
     const Bytes beside = communicator_bytes.empty() ? 0 : communicator_bytes[rank];
     if (checked_add(metrics.ranks[rank].peak_bytes, beside) > *costs.memory_limit) return false;
   }

@@ -115,8 +115,7 @@ Expected<std::string> ir_text(const Ir& ir, const std::string& path, CsvDialect 
 
 Expected<Schedule> compute_only(const Program& program) {
   ScheduleBuilder builder("compute_only", program.pipeline());
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const auto actions = program.actions(id);
     const OpKind kind = actions.front().kind;
     const bool between_stages =

@@ -32,7 +32,7 @@ class GapWalk {
   }
 
   IdleSplit walk() {
-    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) walk(RankId(r));
+    for (const RankId rank : run_.program.pipeline().rank_ids()) walk(rank);
     return split_;
   }
 
@@ -47,7 +47,7 @@ class GapWalk {
 
   void walk(RankId rank) {
     Nanoseconds free_since = step_.begin;
-    for (InstructionId id = run_.program.first(rank); id < run_.program.last(rank); id = next(id)) {
+    for (const InstructionId id : run_.program.ids_of(rank)) {
       if (!on_compute(run_.program, id)) continue;
       const Interval busy{span(id).start.time, span(id).end.time};
       attribute(id, {free_since, busy.begin});

@@ -42,8 +42,7 @@ double activations_of_one(const Pipeline& pipeline, RankId rank) {
 double max_activations(const Evaluation& step) {
   const Pipeline& pipeline = step.program().pipeline();
   double most = 0;
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : pipeline.rank_ids()) {
     most =
         std::max(most, step.metrics.ranks[rank].peak_live_activations / activations_of_one(pipeline, rank));
   }

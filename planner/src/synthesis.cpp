@@ -50,8 +50,8 @@ void add_action(const Action& action, BackwardForm form, ScheduleBuilder& builde
 /// The same order one action after the other, with I and W for each B where the form has them.
 Expected<Schedule> taken_apart(const Schedule& schedule, BackwardForm form) {
   ScheduleBuilder builder(schedule.name(), schedule.pipeline());
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
       for (const Action& action : step.actions()) add_action(action, form, builder);
     }
   }

@@ -170,9 +170,8 @@ class Execution {
  private:
   [[nodiscard]] const Pipeline& pipeline() const { return program_.pipeline(); }
   [[nodiscard]] std::vector<InstructionId> all() const {
-    std::vector<InstructionId> ids;
-    for (std::size_t i = 0; i < program_.size(); ++i) ids.emplace_back(static_cast<std::int32_t>(i));
-    return ids;
+    const auto ids = program_.ids();
+    return {ids.begin(), ids.end()};
   }
   [[nodiscard]] TimedTrace trace(const std::string& csv) const {
     return value_of(trace_from_csv(csv, "<trace>", program_));

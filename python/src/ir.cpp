@@ -54,19 +54,18 @@ using Rows = std::vector<std::vector<std::string>>;
 
 Rows rows_of(const Schedule& schedule) {
   Rows rows;
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
     auto& row = rows.emplace_back();
-    for (const Step& step : schedule.row(RankId(r))) row.push_back(step_text(schedule.pipeline(), step));
+    for (const Step& step : schedule.row(rank)) row.push_back(step_text(schedule.pipeline(), step));
   }
   return rows;
 }
 
 Rows rows_of(const Program& program) {
   Rows rows;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     auto& row = rows.emplace_back();
-    for (InstructionId id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id))
-      row.push_back(instruction_text(program, id));
+    for (const InstructionId id : program.ids_of(rank)) row.push_back(instruction_text(program, id));
   }
   return rows;
 }
@@ -86,7 +85,7 @@ std::string pipeline_text(const Pipeline& pipeline) {
 
 std::vector<int> placement_of(const Pipeline& pipeline) {
   std::vector<int> ranks;
-  for (int s = 0; s < pipeline.stages(); ++s) ranks.push_back(pipeline.rank_of(StageId(s)).value());
+  for (const StageId stage : pipeline.stage_ids()) ranks.push_back(pipeline.rank_of(stage).value());
   return ranks;
 }
 

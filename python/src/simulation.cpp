@@ -180,8 +180,7 @@ DataList ranks_of(const Evaluation& step) {
   const auto contents = peak_contents(step);
   const auto allocators = allocator_peaks(step);
   DataList result;
-  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
-    const RankId id(r);
+  for (const RankId id : step.program().pipeline().rank_ids()) {
     Data rank = rank_of(step, id);
     const auto size = [&](Bytes value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
     rank["at_peak"] = contents_of(step, contents[id]);
@@ -217,8 +216,7 @@ ArrowTable table_of(const Evaluation& step) {
   TextColumn queues;
   TextColumn kinds;
   TextColumn instructions;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const Action& first = program.actions(id)[0];
     const bool is_pair = program.instruction(id).form == InstructionForm::overlap;
     ranks.push_back(program.rank_of(id).value());

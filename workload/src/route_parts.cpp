@@ -8,8 +8,8 @@ namespace ppsim::workload {
 
 std::vector<RouteId> routes_of_batch(const Pipeline& pipeline) {
   std::vector<RouteId> routes;
-  for (int m = 0; m < pipeline.microbatches(); ++m) {
-    if (!is_padding(pipeline, MicrobatchId(m))) routes.push_back(pipeline.route_of(MicrobatchId(m)));
+  for (const MicrobatchId mb : pipeline.microbatch_ids()) {
+    if (!is_padding(pipeline, mb)) routes.push_back(pipeline.route_of(mb));
   }
   std::sort(routes.begin(), routes.end());
   routes.erase(std::unique(routes.begin(), routes.end()), routes.end());

@@ -23,8 +23,7 @@ double StageTransfers::blocked_by(const SizeTable& sizes, StageId stage, bool fo
 }
 
 bool StageTransfers::is_received(const StageEdge& edge) const {
-  for (int m = 0; m < pipeline_.microbatches(); ++m) {
-    const MicrobatchId mb(m);
+  for (const MicrobatchId mb : pipeline_.microbatch_ids()) {
     if (!pipeline_.on_route(edge.from, mb) || !pipeline_.on_route(edge.to, mb)) continue;
     if (pipeline_.receiver(edge.from, edge.to, mb) == edge.to) return true;
   }

@@ -41,9 +41,8 @@ double tied_reduction(const Workload& workload, const Network& network) {
 /// Each block once for every pipeline rank that has a stage of it.
 std::set<std::pair<RankId, BlockId>> holdings(const Pipeline& pipeline) {
   std::set<std::pair<RankId, BlockId>> held;
-  for (std::int32_t s = 0; s < pipeline.stages(); ++s) {
-    for (const BlockId block : pipeline.blocks_of(StageId(s)))
-      held.emplace(pipeline.rank_of(StageId(s)), block);
+  for (const StageId stage : pipeline.stage_ids()) {
+    for (const BlockId block : pipeline.blocks_of(stage)) held.emplace(pipeline.rank_of(stage), block);
   }
   return held;
 }

@@ -44,7 +44,7 @@ Expected<Schedule> schedule_of(const Ir& ir) {
       {.found = "transfers", .expected = "ppsim convert IN OUT.csv --flavor compute_only first"});
 }
 
-std::string trace_name(int rank) { return "trace." + std::to_string(rank) + ".et"; }
+std::string trace_name(RankId rank) { return "trace." + std::to_string(rank.value()) + ".et"; }
 
 Expected<Export> chakra_traces(const ExportOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
@@ -57,10 +57,10 @@ Expected<Export> chakra_traces(const ExportOptions& options) {
   const ChakraInput input = {step.analyzed, step.costs.tables.costs, step.costs.tables.sizes};
   PPSIM_RETURN_IF_ERROR(check_chakra(input));
   Export result;
-  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
+  for (const RankId rank : step.program().pipeline().rank_ids()) {
     std::ostringstream trace;
-    write_chakra(trace, input, RankId(r));
-    result.files.push_back({trace_name(r), trace.str()});
+    write_chakra(trace, input, rank);
+    result.files.push_back({trace_name(rank), trace.str()});
   }
   std::ostringstream groups;
   write_chakra_groups(groups, input);

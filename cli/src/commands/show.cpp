@@ -63,10 +63,9 @@ Expected<Drawing> drawing_of(const ShowOptions& options, const Output& output) {
 /// The rows of the Program, and the file where there is one.
 Json shown_json(const Program& program, const std::string& file) {
   Json rows = Json::array();
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     Json row = Json::array();
-    const RankId rank(r);
-    for (auto id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       row.push_back(instruction_text(program, id));
     }
     rows.push_back(std::move(row));

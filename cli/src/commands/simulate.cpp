@@ -109,8 +109,8 @@ std::string step_time_text(const Evaluation& step) {
 /// The memory of the fullest rank at its peak, by kind of tensor, and as PyTorch's allocator reserves it.
 std::string peak_text(const Evaluation& step) {
   RankId most(0);
-  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
-    if (step.metrics.ranks[RankId(r)].peak_bytes > step.metrics.ranks[most].peak_bytes) most = RankId(r);
+  for (const RankId rank : step.program().pipeline().rank_ids()) {
+    if (step.metrics.ranks[rank].peak_bytes > step.metrics.ranks[most].peak_bytes) most = rank;
   }
   std::string text = "At its peak rank " + std::to_string(most.value()) + " has ";
   const auto contents = peak_contents(step);

@@ -254,8 +254,8 @@ bool has_gradients(const Ir& ir) {
   const auto* schedule = std::get_if<Schedule>(&ir);
   if (schedule == nullptr) return trains(std::get<Program>(ir));
   const auto gives = [](const Action& action) { return gives_weight_gradient(action.kind); };
-  for (int r = 0; r < schedule->pipeline().ranks(); ++r) {
-    for (const Step& step : schedule->row(RankId(r))) {
+  for (const RankId rank : schedule->pipeline().rank_ids()) {
+    for (const Step& step : schedule->row(rank)) {
       if (std::ranges::any_of(step.actions(), gives)) return true;
     }
   }

@@ -122,8 +122,7 @@ Json evaluation_json(const Evaluation& step) {
                  {"critical_path", critical_path_json(step)}};
   const auto contents = peak_contents(step);
   const auto allocators = allocator_peaks(step);
-  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : step.program().pipeline().rank_ids()) {
     const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);

@@ -145,7 +145,7 @@ Expected<Settings> settings_of(const std::string& words) {
 
 std::vector<int> ranks_of_stages(const Pipeline& pipeline) {
   std::vector<int> ranks;
-  for (int s = 0; s < pipeline.stages(); ++s) ranks.push_back(pipeline.rank_of(StageId(s)).value());
+  for (const StageId stage : pipeline.stage_ids()) ranks.push_back(pipeline.rank_of(stage).value());
   return ranks;
 }
 

@@ -95,15 +95,14 @@ Expected<void> check_limits(const TransportCapabilities& capabilities) {
 /// each communication queue is on its way, so a limit of as many never binds.
 Expected<void> check_residency(const Program& program, const TransportCapabilities& capabilities) {
   if (!capabilities.residency) return {};
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::set<int> queues;
-    for (int i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
-      const InstructionId id(i);
+    for (const InstructionId id : program.ids_of(rank)) {
       if (is_communication(program.actions(id).front().kind)) queues.insert(program.queues_of(id).front());
     }
     if (queues.size() > static_cast<std::size_t>(*capabilities.residency)) {
-      return refuse("rank ", r, " has ", queues.size(), " communication queues and ", *capabilities.residency,
-                    " operations may be on their way: an order proves nothing then");
+      return refuse("rank ", rank, " has ", queues.size(), " communication queues and ",
+                    *capabilities.residency, " operations may be on their way: an order proves nothing then");
     }
   }
   return {};

@@ -63,8 +63,7 @@ void CertificateClocks::number_tracks(const Program& program) {
 
 void CertificateClocks::number_rows(const Program& program) {
   std::size_t cells = 0;
-  for (std::size_t r = 0; r < width_.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : width_.ids()) {
     rank_first_[rank] = program.first(rank);
     rank_rows_[rank] = cells;
     cells += 2 * (program.last(rank).index() - program.first(rank).index()) * width_[rank];

@@ -12,9 +12,9 @@ namespace {
 /// Calls visit(instruction, action) for the actions of a rank in issue order until one is refused.
 template <class Visit>
 Expected<void> for_each_action(const Program& program, RankId rank, Visit visit) {
-  for (int i = program.first(rank).value(); i < program.last(rank).value(); ++i) {
-    for (const Action& action : program.actions(InstructionId(i))) {
-      PPSIM_RETURN_IF_ERROR(visit(InstructionId(i), action));
+  for (const InstructionId id : program.ids_of(rank)) {
+    for (const Action& action : program.actions(id)) {
+      PPSIM_RETURN_IF_ERROR(visit(id, action));
     }
   }
   return {};
@@ -22,8 +22,8 @@ Expected<void> for_each_action(const Program& program, RankId rank, Visit visit)
 
 template <class Check>
 Expected<void> for_each_rank(const Program& program, Check check) {
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    PPSIM_RETURN_IF_ERROR(check(RankId(r)));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    PPSIM_RETURN_IF_ERROR(check(rank));
   }
   return {};
 }
@@ -76,12 +76,12 @@ class MeetingQueues {
  public:
   MeetingQueues(const Program& program, const ExecutionGraph& graph)
       : program_(program), graph_(graph), waiting_(graph.meetings.size(), 0) {
-    for (int r = 0; r < program.pipeline().ranks(); ++r) next_.push_back(program.first(RankId(r)));
+    for (const RankId rank : program.pipeline().rank_ids()) next_.push_back(program.first(rank));
   }
 
   /// Returns: how many meetings never take place.
   std::size_t left() {
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) come_to_next(RankId(r));
+    for (const RankId r : program_.pipeline().rank_ids()) come_to_next(r);
     std::size_t held = 0;
     for (; held < ready_.size(); ++held) {
       for (const InstructionId member : graph_.members_of(graph_.meetings[ready_[held]])) {

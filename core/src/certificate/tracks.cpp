@@ -8,12 +8,12 @@ CertificateTracks::CertificateTracks(const Program& program, const ExecutionGrap
     : program_(program),
       graph_(graph),
       first_channel_(2 * static_cast<std::size_t>(program.pipeline().ranks())) {
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    rank_of_.resize(program.last(RankId(r)).index(), RankId(r));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    rank_of_.resize(program.last(rank).index(), rank);
   }
   copies_.reserve(program.size());
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const OpKind kind = program.actions(InstructionId(static_cast<std::int32_t>(i))).front().kind;
+  for (const InstructionId id : program.ids()) {
+    const OpKind kind = program.actions(id).front().kind;
     copies_.push_back(info(kind).resource == Resource::copy ? 1 : 0);
   }
   channel_of_.reserve(graph.messages.size());

@@ -40,7 +40,7 @@ bool FactIndex::belongs(const Action& action, RankId rank) {
 bool FactIndex::start(const Program& program, RankId rank) {
   forget();
   bool all_belong = true;
-  for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+  for (const InstructionId id : program.ids_of(rank)) {
     for (const Action& action : program.actions(id)) {
       const bool belong = belongs(action, rank);
       if (belong) add(rank, action, id);

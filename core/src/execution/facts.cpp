@@ -101,10 +101,10 @@ class Requirements {
     Action update = action_;
     update.microbatch = std::max(action_.microbatch, 0);
     Requirements of_update(pipeline_, update, rank_, out_);
-    for (int b = 0; b < pipeline_.blocks(); ++b) {
-      if (!owns_block(pipeline_, BlockId(b), rank_)) continue;
-      of_update.gradients(BlockId(b));
-      of_update.reduced(BlockId(b));
+    for (const BlockId block : pipeline_.block_ids()) {
+      if (!owns_block(pipeline_, block, rank_)) continue;
+      of_update.gradients(block);
+      of_update.reduced(block);
     }
   }
 

@@ -69,7 +69,7 @@ void MessageMaker::count(std::size_t range) {
   ChannelIndex channel_of(program_, part.channels);
   const Pipeline& pipeline = program_.pipeline();
   for (RankId rank = ranges_[range].first; rank < ranges_[range].last; rank = next(rank)) {
-    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       const std::span<const Action> actions = program_.actions(id);
       if (is_transfer(actions.front().kind)) {
         const std::span<const CommunicatorId> communicators = program_.communicators_of(id);
@@ -171,10 +171,9 @@ void add_collective_meetings(const Program& program, bool any, ExecutionGraph& g
   if (!any) return;
   // Per communicator and meeting, its members in rank order.
   std::vector<std::vector<std::vector<InstructionId>>> met(program.communicators().size());
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::vector<std::size_t> count(met.size(), 0);
-    for (auto id = program.first(RankId(r)); id < program.last(RankId(r));
-         id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       if (!is_collective(program.actions(id).front().kind)) continue;
       const std::size_t c = program.communicators_of(id).front().index();
       const std::size_t nth = count[c]++;

@@ -320,8 +320,7 @@ NaiveRun run_naively(const Program& program, const TransportCapabilities& capabi
   if (!meaning.mismatch) return TimedRun(meaning, capabilities).run();
   NaiveRun result;
   result.outcome = NaiveRun::Outcome::mismatch;
-  for (std::size_t i = 0; i < program.size(); ++i)
-    result.incomplete.emplace_back(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) result.incomplete.push_back(id);
   result.trace.spans = IdVector<InstructionId, Span>(program.size(), Span{kNever, kNever});
   return result;
 }

@@ -10,9 +10,8 @@ namespace ppsim {
 namespace {
 
 std::vector<InstructionId> list_of(const Program& program, RankId rank) {
-  std::vector<InstructionId> list;
-  for (int i = program.first(rank).value(); i < program.last(rank).value(); ++i) list.emplace_back(i);
-  return list;
+  const auto ids = program.ids_of(rank);
+  return {ids.begin(), ids.end()};
 }
 
 bool computes(OpKind kind) {
@@ -181,8 +180,7 @@ using Channels = std::map<std::tuple<CommunicatorId, RankId, RankId>, Channel>;
 
 Channels channels_of(const Program& program) {
   Channels channels;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : program.pipeline().rank_ids()) {
     for (const InstructionId id : list_of(program, rank)) {
       const auto actions = program.actions(id);
       for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -224,9 +222,9 @@ void add_channel(const Channel& channel, const CostTable& costs, NaiveMeaning& o
 /// E7: the i-th collective on a communicator meets the i-th on every member.
 void add_meetings(const Program& program, const CostTable& costs, NaiveMeaning& out) {
   std::map<std::pair<CommunicatorId, std::size_t>, std::vector<InstructionId>> met;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::map<CommunicatorId, std::size_t> count;
-    for (const InstructionId id : list_of(program, RankId(r))) {
+    for (const InstructionId id : list_of(program, rank)) {
       if (!is_collective(program.actions(id).front().kind)) continue;
       const CommunicatorId communicator = program.communicators_of(id).front();
       met[{communicator, count[communicator]++}].push_back(id);
@@ -249,14 +247,13 @@ NaiveMeaning naive_meaning(const Program& program, const TransportCapabilities& 
                            const CostTable& costs) {
   NaiveMeaning meaning;
   meaning.instructions.resize(program.size());
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    RankRules(program, RankId(r), capabilities, meaning).apply();
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    RankRules(program, rank, capabilities, meaning).apply();
   }
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
-    if (meaning.instructions[i].communication) continue;
-    meaning.instructions[i].duration =
-        costs(cost_class_of(program.actions(id), program.instruction(id).form));
+  for (const InstructionId id : program.ids()) {
+    NaiveInstruction& instruction = meaning.instructions[id.index()];
+    if (instruction.communication) continue;
+    instruction.duration = costs(cost_class_of(program.actions(id), program.instruction(id).form));
   }
   for (const auto& [key, channel] : channels_of(program)) add_channel(channel, costs, meaning);
   add_meetings(program, costs, meaning);

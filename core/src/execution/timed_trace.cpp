@@ -59,12 +59,12 @@ std::string queues_text(const Program& program, InstructionId id) {
 
 void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace& trace) {
   out << "rank,queue,index,instruction,start_ns,end_ns\n";
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const InstructionId first = program.first(RankId(r));
-    for (InstructionId id = first; id < program.last(RankId(r)); id = InstructionId(id.value() + 1)) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    for (const InstructionId id : program.ids_of(rank)) {
       const Span& span = trace.spans[id];
-      out << r << ',' << csv_field(queues_text(program, id)) << ',' << id.value() - first.value() << ','
-          << csv_field(actions_text(program, id)) << ',' << span.start.time << ',' << span.end.time << '\n';
+      out << rank << ',' << csv_field(queues_text(program, id)) << ','
+          << id.value() - program.first(rank).value() << ',' << csv_field(actions_text(program, id)) << ','
+          << span.start.time << ',' << span.end.time << '\n';
     }
   }
 }

@@ -71,8 +71,7 @@ bool WaitAnalysis::can_move() const {
 
 std::vector<InstructionId> WaitAnalysis::holders(RankId rank) const {
   std::vector<InstructionId> result;
-  for (InstructionId id = program_.first(rank); id < program_.last(rank);
-       id = InstructionId(id.value() + 1)) {
+  for (const InstructionId id : program_.ids_of(rank)) {
     if (running(id) && is_communication(program_.actions(id).front().kind)) result.push_back(id);
   }
   return result;

@@ -107,7 +107,7 @@ class RankChecker {
 
  private:
   void check_list_order(RankId rank) {
-    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       const std::span<const InstructionId> predecessors = graph_.predecessors_of(id);
       for (std::size_t k = 0; k < predecessors.size(); ++k) {
         const InstructionId on = predecessors[k];
@@ -135,7 +135,7 @@ class RankChecker {
 
   void check_participants(RankId rank) {
     if (graph_.meetings.empty()) return;
-    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       const Action& action = program_.actions(id).front();
       if (!is_collective(action.kind)) continue;
       const Communicator& communicator = program_.communicator(program_.communicators_of(id).front());
@@ -172,7 +172,7 @@ class RankChecker {
   template <class Visit>
   void for_each_action(RankId rank, Visit&& visit) {
     const bool all_belong = graph_.unsatisfiable.empty();
-    for (auto id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       for (const Action& action : program_.actions(id)) {
         if (all_belong || belongs_on(pipeline_, action, rank)) visit(action, id);
       }

@@ -146,8 +146,8 @@ Expected<void> find_shape(TaskRows& read, const JsonFile& file) {
 class TaskWriter {
  public:
   explicit TaskWriter(const Schedule& schedule) : schedule_(schedule), pipeline_(schedule.pipeline()) {
-    for (int r = 0; r < pipeline_.ranks(); ++r) {
-      for (const Step& step : schedule.row(RankId(r))) {
+    for (const RankId rank : pipeline_.rank_ids()) {
+      for (const Step& step : schedule.row(rank)) {
         for (const Action& action : step.actions()) {
           splits_ = splits_ || action.kind == OpKind::backward_input;
         }

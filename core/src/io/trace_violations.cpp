@@ -16,7 +16,7 @@ class TraceCheck {
       : program_(program), trace_(trace), graph_(build_execution_graph(program, rendezvous())) {}
 
   std::vector<Violation> run() {
-    for (std::size_t i = 0; i < program_.size(); ++i) check_start(InstructionId(static_cast<int>(i)));
+    for (const InstructionId id : program_.ids()) check_start(id);
     for (const Message& message : graph_.messages) {
       if (message.complete()) check_end(message.receive, message.send);
     }

@@ -151,12 +151,10 @@ std::string program_hash(const Program& program) {
   hasher.list(program.communicators(), [&](const Communicator& communicator) {
     hasher.text(communicator.name).ids(communicator.members).number(communicator.queue);
   });
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const InstructionId last = program.last(RankId(r));
-    hasher.number(last.value() - program.first(RankId(r)).value());
-    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
-      add_instruction(hasher, program, id, program.first(RankId(r)));
-    }
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    const InstructionId first = program.first(rank);
+    hasher.number(program.last(rank).value() - first.value());
+    for (const InstructionId id : program.ids_of(rank)) add_instruction(hasher, program, id, first);
   }
   if (program.send_done_delay() > 0) hasher.number(-1).number(program.send_done_delay());
   return hasher.hex();

@@ -5,8 +5,8 @@
 namespace ppsim {
 
 bool trains(const Program& program, RankId rank) {
-  for (int i = program.first(rank).value(); i < program.last(rank).value(); ++i) {
-    const auto actions = program.actions(InstructionId(i));
+  for (const InstructionId id : program.ids_of(rank)) {
+    const auto actions = program.actions(id);
     if (std::any_of(actions.begin(), actions.end(),
                     [](const Action& action) { return gives_weight_gradient(action.kind); })) {
       return true;
@@ -16,8 +16,8 @@ bool trains(const Program& program, RankId rank) {
 }
 
 bool trains(const Program& program) {
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    if (trains(program, RankId(r))) return true;
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    if (trains(program, rank)) return true;
   }
   return false;
 }

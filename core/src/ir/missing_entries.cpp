@@ -75,8 +75,8 @@ std::vector<CostClass> missing_costs(const CostTable& costs, const Program& prog
 
 std::vector<CostClass> missing_costs(const CostTable& costs, const Schedule& schedule) {
   CostsWithout missing(costs);
-  for (std::int32_t r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r)))
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank))
       missing.add(step.actions(), step.overlapped() ? InstructionForm::overlap : InstructionForm::single);
   }
   return missing.first();

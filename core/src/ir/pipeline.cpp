@@ -128,8 +128,7 @@ void Pipeline::build_collective_indexes() {
   before_backward_ = before_forward_;
   input_sum_ = IdVector<StageId, CollectiveId>(stages);
   gradient_sum_ = input_sum_;
-  for (std::size_t c = 0; c < spec_.collectives.size(); ++c) {
-    const CollectiveId id(static_cast<std::int32_t>(c));
+  for (const CollectiveId id : spec_.collectives.ids()) {
     const Collective& collective = spec_.collectives[id];
     const auto wait = [&](IdVector<StageId, std::vector<CollectiveId>>& before, StageId stage) {
       if (before[stage].empty() || before[stage].back() != id) before[stage].push_back(id);

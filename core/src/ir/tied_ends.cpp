@@ -8,8 +8,7 @@ namespace {
 /// The first and the last stages of all routes, ascending.
 std::vector<StageId> end_stages(const Pipeline& pipeline) {
   std::vector<StageId> ends;
-  for (int m = 0; m < pipeline.microbatches(); ++m) {
-    const MicrobatchId mb(m);
+  for (const MicrobatchId mb : pipeline.microbatch_ids()) {
     for (const StageId stage : pipeline.spec().routes[pipeline.route_of(mb)]) {
       const bool inside = !pipeline.producers(stage, mb).empty() && !pipeline.consumers(stage, mb).empty();
       if (!inside) ends.push_back(stage);
@@ -29,8 +28,8 @@ Expected<void> check(const Schedule& schedule) {
                       {.found = std::to_string(blocks) + " blocks on stage " + std::to_string(s),
                        .expected = "one on each stage"});
   }
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : pipeline.rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
       for (const Action& action : step.actions()) {
         if (action.kind != OpKind::optimizer) continue;
         return make_error(ErrorCode::bad_argument,
@@ -64,8 +63,8 @@ Expected<Schedule> with_tied_ends(const Schedule& schedule) {
   spec.blocks.push_back({end_stages(pipeline)});
   PPSIM_ASSIGN_OR_RETURN(auto tied, Pipeline::make(std::move(spec)));
   ScheduleBuilder builder(schedule.name(), std::move(tied));
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) builder.add(RankId(r), step);
+  for (const RankId rank : pipeline.rank_ids()) {
+    for (const Step& step : schedule.row(rank)) builder.add(rank, step);
   }
   return builder.build();
 }

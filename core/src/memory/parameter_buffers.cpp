@@ -19,7 +19,7 @@ ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
       buffers_(static_cast<std::size_t>(pipeline_.blocks()), {0}),
       updates_(buffers_.size()),
       last_reader_(buffers_.size()) {
-  for (InstructionId id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+  for (const InstructionId id : program.ids_of(rank)) {
     for (const Action& action : program.actions(id)) {
       if (belongs_on(pipeline_, action, rank)) note(action, id);
     }

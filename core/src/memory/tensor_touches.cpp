@@ -27,8 +27,8 @@ class Collector {
 
   std::vector<TensorTouch> collect() {
     resident();
-    for (int i = program_.first(rank_).value(); i < program_.last(rank_).value(); ++i) {
-      instruction_ = InstructionId(i);
+    for (const InstructionId id : program_.ids_of(rank_)) {
+      instruction_ = id;
       const auto actions = program_.actions(instruction_);
       for (std::size_t a = 0; a < actions.size(); ++a) {
         if (!belongs_on(pipeline_, actions[a], rank_)) continue;

@@ -140,9 +140,8 @@ void append(std::vector<UnwrittenRead>& reads, const Segment& segment,
 TensorUses uses_of(const Program& program, const TensorKinds& kinds) {
   TensorUses uses;
   if (kinds.none()) return uses;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const std::vector<TensorTouch> touches =
-        without_replaced_saves(tensor_touches(program, RankId(r), kinds));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    const std::vector<TensorTouch> touches = without_replaced_saves(tensor_touches(program, rank, kinds));
     std::vector<Segment> segments = copies(touches);
     const auto tensors = std::stable_partition(segments.begin(), segments.end(),
                                                [](const Segment& segment) { return !is_tensor(segment); });
@@ -151,7 +150,7 @@ TensorUses uses_of(const Program& program, const TensorKinds& kinds) {
     std::stable_sort(tensors, segments.end(),
                      [](const Segment& a, const Segment& b) { return a.first_writer < b.first_writer; });
     std::for_each(tensors, segments.end(),
-                  [&](const Segment& segment) { append(uses.table, RankId(r), segment, touches); });
+                  [&](const Segment& segment) { append(uses.table, rank, segment, touches); });
   }
   return uses;
 }

@@ -8,8 +8,7 @@ std::vector<Lane> make_lanes(const Program& program, int begin, int end) {
   std::vector<Lane> lanes;
   for (int r = begin; r < end; ++r) {
     std::map<int, std::vector<InstructionId>> queues;
-    for (auto id = program.first(RankId(r)); id < program.last(RankId(r));
-         id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program.ids_of(RankId(r))) {
       queues[program.queues_of(id).front()].push_back(id);
     }
     for (auto& [queue, instructions] : queues) lanes.push_back({RankId(r), queue, std::move(instructions)});

@@ -36,8 +36,7 @@ RankActions::RankActions(const ActionInput& input, Device& device, Stages& stage
 }
 
 void RankActions::find_gradients() {
-  for (int b = 0; b < pipeline_.blocks(); ++b) {
-    const BlockId block(b);
+  for (const BlockId block : pipeline_.block_ids()) {
     const auto ranks = ranks_of(pipeline_, block);
     if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) continue;
     blocks_.push_back(block);
@@ -61,7 +60,7 @@ void RankActions::find_gradients() {
 /// Gives every OFFLOAD room in host memory, notes what becomes of the gradients, and finds the tensors of
 /// what computes.
 void RankActions::find_actions() {
-  for (InstructionId id = program_.first(rank_); id < program_.last(rank_); id = next(id)) {
+  for (const InstructionId id : program_.ids_of(rank_)) {
     for (const Action& action : program_.actions(id)) {
       if (belongs_on(pipeline_, action, rank_)) reserve(action);
       buffers_.push_back(find_buffers(id, action));

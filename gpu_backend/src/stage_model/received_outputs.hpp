@@ -13,8 +13,7 @@ namespace ppsim::gpu_backend {
 [[nodiscard]] inline Bytes received_outputs(const Pipeline& pipeline, StageId stage) {
   if (pipeline.input_sum(stage).valid()) return 1;
   std::ptrdiff_t most = 1;
-  for (int m = 0; m < pipeline.microbatches(); ++m) {
-    const MicrobatchId mb(m);
+  for (const MicrobatchId mb : pipeline.microbatch_ids()) {
     const auto producers = pipeline.producers(stage, mb);
     most = std::max(most, std::count_if(producers.begin(), producers.end(), [&](StageId producer) {
                       return pipeline.rank_of(producer) != pipeline.rank_of(stage) &&

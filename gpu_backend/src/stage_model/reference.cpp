@@ -48,8 +48,8 @@ Expected<void> check(const Pipeline& pipeline, const CpuStageModel& model, const
   };
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
   if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    if (pipeline.blocks_of(StageId(s)).empty() || pipeline.blocks_of(StageId(s)).size() > 2)
+  for (const StageId stage : pipeline.stage_ids()) {
+    if (pipeline.blocks_of(stage).empty() || pipeline.blocks_of(stage).size() > 2)
       return refuse("a stage with no or more than two parameter blocks");
   }
   return model.check(pipeline);
@@ -73,14 +73,14 @@ class Reference {
         sizes_(model.sizes(pipeline)),
         stages_(static_cast<std::size_t>(pipeline.stages())),
         blocks_(static_cast<std::size_t>(pipeline.blocks())) {
-    for (int s = 0; s < pipeline.stages(); ++s) stages_[StageId(s)] = stage_memory(StageId(s));
-    for (int b = 0; b < pipeline.blocks(); ++b) {
-      BlockMemory& block = blocks_[BlockId(b)];
-      block = {.parameters = {of_block(TensorKind::parameters, b)},
+    for (const StageId stage : pipeline.stage_ids()) stages_[stage] = stage_memory(stage);
+    for (const BlockId id : pipeline.block_ids()) {
+      BlockMemory& block = blocks_[id];
+      block = {.parameters = {of_block(TensorKind::parameters, id)},
                .gradients = std::vector<StageBuffer>(static_cast<std::size_t>(pipeline_.updates()),
-                                                     of_block(TensorKind::gradients, b)),
-               .optimizer_state = of_block(TensorKind::optimizer_state, b)};
-      model_.initialize(pipeline_, BlockId(b), block.parameters.front(), block.optimizer_state);
+                                                     of_block(TensorKind::gradients, id)),
+               .optimizer_state = of_block(TensorKind::optimizer_state, id)};
+      model_.initialize(pipeline_, id, block.parameters.front(), block.optimizer_state);
     }
   }
 
@@ -93,22 +93,22 @@ class Reference {
       for (StageBuffer& gradients : block.gradients)
         std::fill(gradients.begin(), gradients.end(), std::byte{0});
     }
-    for (int m = 0; m < pipeline_.microbatches(); ++m) {
-      if (is_padding(pipeline_, MicrobatchId(m))) continue;
-      run(MicrobatchId(m));
-      const int update = pipeline_.spec().update[MicrobatchId(m)];
-      const bool last = pipeline_.microbatches_of_update(update).back() == MicrobatchId(m);
+    for (const MicrobatchId mb : pipeline_.microbatch_ids()) {
+      if (is_padding(pipeline_, mb)) continue;
+      run(mb);
+      const int update = pipeline_.spec().update[mb];
+      const bool last = pipeline_.microbatches_of_update(update).back() == mb;
       if (last && updates) make_version(static_cast<std::size_t>(update), clip_norm);
     }
   }
 
   [[nodiscard]] std::vector<BlockGradients> gradients() const {
     std::vector<BlockGradients> result;
-    for (int b = 0; b < pipeline_.blocks(); ++b) {
+    for (const BlockId b : pipeline_.block_ids()) {
       for (int update = 0; update < pipeline_.updates(); ++update) {
-        const StageBuffer& gradients = blocks_[BlockId(b)].gradients[static_cast<std::size_t>(update)];
-        result.push_back({.block = BlockId(b),
-                          .rank = ranks_of(pipeline_, BlockId(b)).front(),
+        const StageBuffer& gradients = blocks_[b].gradients[static_cast<std::size_t>(update)];
+        result.push_back({.block = b,
+                          .rank = ranks_of(pipeline_, b).front(),
                           .update = update,
                           .reduced = true,
                           .values = {gradients.begin(), gradients.end()}});
@@ -121,8 +121,8 @@ class Reference {
   [[nodiscard]] StageBuffer buffer(const SizeClass& key) const {
     return StageBuffer(static_cast<std::size_t>(sizes_(key)));
   }
-  [[nodiscard]] StageBuffer of_block(TensorKind kind, int block) const {
-    return buffer({.kind = kind, .subject = block});
+  [[nodiscard]] StageBuffer of_block(TensorKind kind, BlockId block) const {
+    return buffer({.kind = kind, .subject = block.value()});
   }
 
   [[nodiscard]] StageMemory stage_memory(StageId stage) const {
@@ -209,14 +209,13 @@ class Reference {
     compute(kind, stage, mb);
     const auto& collectives = pipeline_.spec().collectives;
     waiting_.resize(collectives.size(), 0);
-    for (std::size_t c = 0; c < collectives.size(); ++c) {
-      const CollectiveId id(static_cast<std::int32_t>(c));
+    for (const CollectiveId id : collectives.ids()) {
       const StagePasses& after = collectives[id].after;
       if (after.kind != kind ||
           std::find(after.stages.begin(), after.stages.end(), stage) == after.stages.end())
         continue;
-      if (++waiting_[c] < after.stages.size()) continue;
-      waiting_[c] = 0;
+      if (++waiting_[id.index()] < after.stages.size()) continue;
+      waiting_[id.index()] = 0;
       collect(id);
     }
   }
@@ -307,11 +306,11 @@ class Reference {
   /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.
   [[nodiscard]] double squared_norm(std::size_t update) const {
     double total = 0;
-    for (int r = 0; r < pipeline_.ranks(); ++r) {
+    for (const RankId rank : pipeline_.rank_ids()) {
       double of_rank = 0;
-      for (int b = 0; b < pipeline_.blocks(); ++b) {
-        if (ranks_of(pipeline_, BlockId(b)).front() != RankId(r)) continue;
-        of_rank += model_.squared_norm(blocks_[BlockId(b)].gradients[update]);
+      for (const BlockId block : pipeline_.block_ids()) {
+        if (ranks_of(pipeline_, block).front() != rank) continue;
+        of_rank += model_.squared_norm(blocks_[block].gradients[update]);
       }
       total += of_rank;
     }

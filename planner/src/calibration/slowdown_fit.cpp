@@ -67,7 +67,7 @@ class StepWalk {
 
  private:
   void collect(RankId rank) {
-    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       const auto actions = program_.actions(id);
       if (info(actions[0].kind).resource != Resource::compute) continue;
       if (is_padding(program_.pipeline(), actions)) continue;  // a run leaves its arithmetic out

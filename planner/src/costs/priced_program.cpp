@@ -19,8 +19,7 @@ Nanoseconds whole_step(const Program& program, const IdVector<RankId, StepEnd>& 
   const bool updates = has(OpKind::optimizer);
   Nanoseconds reduced = times.makespan;
   Nanoseconds update = 0;
-  for (std::size_t r = 0; r < times.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : times.ranks.ids()) {
     if (!reduces) reduced = std::max(reduced, checked_add(times.ranks[rank].end, ends[rank].reduction));
     if (!updates) update = std::max(update, ends[rank].update);
   }

@@ -31,9 +31,8 @@ Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
 double largest_rank(const Evaluation& planned) {
   const Pipeline& pipeline = planned.program().pipeline();
   std::set<std::pair<RankId, BlockId>> held;
-  for (std::int32_t s = 0; s < pipeline.stages(); ++s) {
-    for (const BlockId block : pipeline.blocks_of(StageId(s)))
-      held.emplace(pipeline.rank_of(StageId(s)), block);
+  for (const StageId stage : pipeline.stage_ids()) {
+    for (const BlockId block : pipeline.blocks_of(stage)) held.emplace(pipeline.rank_of(stage), block);
   }
   std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks()));
   std::set<BlockId> blocks;

@@ -106,8 +106,7 @@ void append_ends(const Evaluation& evaluation, const IdVector<RankId, StepEnd>& 
   std::uint32_t end = 0;
   for (const std::uint32_t last : items.program.last_items) end = append(end, last, 0);
   Nanoseconds update = 0;
-  for (std::size_t r = 0; r < ends.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : ends.ids()) {
     const std::uint32_t last = items.program.rows[rank].last_item;
     if (!has(OpKind::reduce_grad)) end = append(end, append(last, last, ends[rank].reduction), 0);
     if (!has(OpKind::optimizer)) update = std::max(update, ends[rank].update);

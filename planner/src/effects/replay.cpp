@@ -44,8 +44,7 @@ class Replay {
       }
     }
     TimedTrace trace{IdVector<InstructionId, Span>(starts_.size())};
-    for (std::size_t i = 0; i < starts_.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+    for (const InstructionId id : starts_.ids()) {
       trace.spans[id] = {{starts_[id], 0}, {ends_[id], 0}};
     }
     return trace;
@@ -134,8 +133,7 @@ class MeasuredActions {
  public:
   explicit MeasuredActions(const MeasuredStep& measured) : places_(measured.analyzed) {
     const Program& program = measured.analyzed.program();
-    for (std::size_t i = 0; i < program.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+    for (const InstructionId id : program.ids()) {
       const Cost cost{measured.costs.delays[id], measured.costs.durations[id]};
       const auto actions = program.actions(id);
       if (program.instruction(id).form == InstructionForm::overlap) {
@@ -254,8 +252,7 @@ Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayC
     if (!(one.factor >= 0 && one.factor <= kMaxReplayFactor))
       return make_error(ErrorCode::bad_argument, "a factor out of range", {.expected = "0 to 1000000"});
     bool any = false;
-    for (std::size_t i = 0; i < costs.durations.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+    for (const InstructionId id : costs.durations.ids()) {
       if (!places.is_in(one.group, id)) continue;
       any = true;
       if (costs.durations[id] > 0)
@@ -275,8 +272,7 @@ Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured, const A
   const std::size_t size = other.program().size();
   ReplayCosts costs{IdVector<InstructionId, Nanoseconds>(size, 0),
                     IdVector<InstructionId, Nanoseconds>(size, 0)};
-  for (std::size_t i = 0; i < size; ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : other.program().ids()) {
     const auto cost = cost_of(actions, other, id);
     if (!cost) return not_measured(other.program(), id);
     costs.delays[id] = cost->delay;

@@ -179,8 +179,7 @@ Sample sampled(Sampler& sampler, std::uint64_t number, const SpreadOptions& opti
   sample.busy = IdVector<RankId, Nanoseconds>(sample.factors.size(), 0);
   sample.step = sampler.step(&sample.busy);
   if (number >= static_cast<std::uint64_t>(options.replacement_samples)) return sample;
-  for (std::size_t r = 0; r < sample.factors.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : sample.factors.ids()) {
     Nanoseconds gain = 0;
     if (sample.factors[rank] != 1) {
       sampler.set_rank_factor(rank, 1);

@@ -36,10 +36,10 @@ bool exporting::has_rows_of(const Schedule& schedule, const std::string& name, i
       generate(name, {.ranks = pipeline.ranks(), .microbatches = pipeline.microbatches(), .chunks = chunks});
   if (!other || other->pipeline() != pipeline) return false;
   const auto is_idle = [](const Step& step) { return step.idle(); };
-  for (int r = 0; r < pipeline.ranks(); ++r) {
+  for (const RankId rank : pipeline.rank_ids()) {
     std::vector<Step> rows[2];
-    std::ranges::remove_copy_if(schedule.row(RankId(r)), std::back_inserter(rows[0]), is_idle);
-    std::ranges::remove_copy_if(other->row(RankId(r)), std::back_inserter(rows[1]), is_idle);
+    std::ranges::remove_copy_if(schedule.row(rank), std::back_inserter(rows[0]), is_idle);
+    std::ranges::remove_copy_if(other->row(rank), std::back_inserter(rows[1]), is_idle);
     if (rows[0] != rows[1]) return false;
   }
   return true;

@@ -27,8 +27,8 @@ Expected<std::string> placement_class(const Pipeline& pipeline) {
 }
 
 bool splits_backwards(const Schedule& schedule) {
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
       for (const Action& action : step.actions()) {
         if (action.kind == OpKind::backward_weight) return true;
       }

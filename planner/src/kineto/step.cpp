@@ -23,8 +23,7 @@ bool is_traced(const Program& program, InstructionId id) {
 
 Cells traced_cells(const Program& program) {
   Cells cells;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (is_traced(program, id)) cells.emplace(actions_text(program, id), id);
   }
   return cells;
@@ -84,7 +83,7 @@ Expected<void> check_rank(const Program& program, RankId rank, const std::string
   constexpr Nanoseconds kMaxStep = 1'000'000'000'000'000;  // 11 days
   InstructionId before;
   InstructionId first;
-  for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+  for (const InstructionId id : program.ids_of(rank)) {
     if (!is_traced(program, id)) continue;
     if (!first.valid()) first = id;
     const std::string cell = "PP:" + actions_text(program, id);
@@ -116,8 +115,7 @@ struct MessageEnds {
 class Computation {
  public:
   explicit Computation(const Program& program) {
-    for (std::size_t i = 0; i < program.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+    for (const InstructionId id : program.ids()) {
       if (!is_traced(program, id)) continue;
       for (const Action& action : program.actions(id)) {
         if (action.kind != OpKind::backward_weight)
@@ -171,7 +169,7 @@ IdVector<RankId, Nanoseconds> take_origins(const Program& program, IdVector<Inst
   IdVector<RankId, Nanoseconds> origins(static_cast<std::size_t>(program.pipeline().ranks()), 0);
   for (RankId rank(0); rank.index() < origins.size(); rank = next(rank)) {
     bool is_first = true;
-    for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       if (done[id].end < 0) continue;
       if (std::exchange(is_first, false)) origins[rank] = done[id].start;
       done[id].start -= origins[rank];
@@ -185,8 +183,7 @@ TimedTrace trace_of(const Program& program, const IdVector<InstructionId, Done>&
                     const IdVector<RankId, Nanoseconds>& shifts) {
   const Nanoseconds first = std::ranges::min(shifts);
   TimedTrace trace{IdVector<InstructionId, Span>(program.size(), Span{{-1, 0}, {-1, 0}})};
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (done[id].end < 0) continue;
     const Nanoseconds shift = shifts[program.rank_of(id)] - first;
     trace.spans[id] = {{done[id].start + shift, 0}, {done[id].end + shift, 0}};

@@ -31,8 +31,8 @@ PlacedCosts::PlacedCosts(const Workload& work, std::shared_ptr<const Placement> 
       rounding_(rounding(work)) {
   const Pipeline& pipeline = placement_->pipeline;
   stages_.resize(static_cast<std::size_t>(pipeline.stages()));
-  for (std::int32_t s = 0; s < pipeline.stages(); ++s)
-    read_stage(StageId(s), work.parallelism.recompute(StageId(s)) == Recompute::full);
+  for (const StageId stage : pipeline.stage_ids())
+    read_stage(stage, work.parallelism.recompute(stage) == Recompute::full);
   if (has_experts_) read_pairs();
   read_sizes();
 }
@@ -62,10 +62,10 @@ void PlacedCosts::read_stage(StageId stage, bool recomputes) {
 /// The most that F of a stage saves when it overlaps a B of its rank.
 void PlacedCosts::read_pairs() {
   const Pipeline& pipeline = placement_->pipeline;
-  for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {
-    for (const StageId f : pipeline.stages_of(RankId(r))) {
+  for (const RankId rank : pipeline.rank_ids()) {
+    for (const StageId f : pipeline.stages_of(rank)) {
       StageCost& forward = stages_[f.index()];
-      for (const StageId b : pipeline.stages_of(RankId(r))) {
+      for (const StageId b : pipeline.stages_of(rank)) {
         StageCost& backward = stages_[b.index()];
         const Nanoseconds pair = costs_.tables.costs({OpKind::overlap, f.value(), b.value()});
         const Nanoseconds saved = forward.plain_forward + backward.plain_backward - pair;
@@ -80,10 +80,10 @@ void PlacedCosts::read_pairs() {
 void PlacedCosts::read_sizes() {
   const Pipeline& pipeline = placement_->pipeline;
   const SizeTable& sizes = costs_.tables.sizes;
-  for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {
+  for (const RankId r : pipeline.rank_ids()) {
     RankSize rank;
     std::set<BlockId> seen;
-    for (const StageId stage : pipeline.stages_of(RankId(r))) {
+    for (const StageId stage : pipeline.stages_of(r)) {
       StageCost& cost = stages_[stage.index()];
       for (const BlockId block : pipeline.blocks_of(stage)) {
         if (!seen.insert(block).second) continue;
@@ -134,18 +134,18 @@ LowerBound PlacedCosts::of_form(const RowForm& form, int microbatches) const {
   const Pipeline& pipeline = placement_->pipeline;
   const std::vector<Way> all = ways(form);
   StepTimes times;
-  for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {
+  for (const RankId r : pipeline.rank_ids()) {
     RankTimes rank;
     Nanoseconds head = std::numeric_limits<Nanoseconds>::max();
     Nanoseconds tail = head;
-    for (const StageId stage : pipeline.stages_of(RankId(r))) {
+    for (const StageId stage : pipeline.stages_of(r)) {
       const StageCost& cost = stages_[stage.index()];
       const Nanoseconds each = form.overlaps ? cost.both : cost.plain;
       rank.busy = checked_add(rank.busy, checked_multiply(each, placement_->count(stage, microbatches)));
       head = std::min(head, all[stage.index()].head);
       tail = std::min(tail, all[stage.index()].tail);
     }
-    rank.start = pipeline.stages_of(RankId(r)).empty() ? 0 : head;
+    rank.start = pipeline.stages_of(r).empty() ? 0 : head;
     rank.end = checked_add(rank.start, rank.busy);
     const bool returns = !form.splits && !placement_->sums_inputs && rank.busy > 0;
     times.makespan = std::max(times.makespan, checked_add(rank.end, returns ? tail : 0));
@@ -171,8 +171,7 @@ Nanoseconds PlacedCosts::step_of(const StepTimes& times) const {
   if (!whole_step_) return times.makespan;
   Nanoseconds reduced = times.makespan;
   Nanoseconds update = 0;
-  for (std::size_t r = 0; r < times.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : times.ranks.ids()) {
     reduced = std::max(reduced, checked_add(times.ranks[rank].end, costs_.ends[rank].reduction));
     update = std::max(update, costs_.ends[rank].update);
   }
@@ -216,9 +215,8 @@ Bytes PlacedCosts::bytes_at(const RowMoment& moment, RankId rank) const {
 Bytes PlacedCosts::peak_of(const RowMoments& moments) const {
   Bytes peak = peak_of_form({.lends = moments.lends});
   if (moments.lends) return peak;
-  for (std::int32_t r = 0; r < placement_->pipeline.ranks(); ++r) {
-    for (const RowMoment& moment : moments.rows[RankId(r)])
-      peak = std::max(peak, bytes_at(moment, RankId(r)));
+  for (const RankId rank : placement_->pipeline.rank_ids()) {
+    for (const RowMoment& moment : moments.rows[rank]) peak = std::max(peak, bytes_at(moment, rank));
   }
   return peak;
 }

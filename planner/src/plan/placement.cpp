@@ -15,8 +15,8 @@ ScheduleParameters parameters_for(const ScheduleChoice& choice, int ranks, int m
 
 RowForm form_of(const Schedule& schedule) {
   RowForm form;
-  for (std::int32_t r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
       form.overlaps = form.overlaps || step.overlapped();
       for (const Action& action : step.actions()) {
         form.splits = form.splits || action.kind == OpKind::backward_weight;
@@ -51,8 +51,7 @@ MicrobatchId passing(const Pipeline& pipeline, StageId stage) {
 int Placement::count(StageId stage, int microbatches) const {
   if (any_microbatches) return microbatches;
   int count = 0;
-  for (std::int32_t mb = 0; mb < pipeline.microbatches(); ++mb)
-    count += pipeline.on_route(stage, MicrobatchId(mb)) ? 1 : 0;
+  for (const MicrobatchId mb : pipeline.microbatch_ids()) count += pipeline.on_route(stage, mb) ? 1 : 0;
   return count;
 }
 

@@ -73,8 +73,7 @@ PlanRow row_of(const Evaluation& step, const PlanChoice& choice) {
   PlanRow row{.choice = choice, .layout = step.costs.layout.value_or(PipelineLayout())};
   row.step = step.step();
   row.parts = parts_of(step);
-  for (std::size_t r = 0; r < step.metrics.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : step.metrics.ranks.ids()) {
     const Bytes beside = step.communicator_bytes.empty() ? 0 : step.communicator_bytes[rank];
     row.peak_bytes = std::max(row.peak_bytes, checked_add(step.metrics.ranks[rank].peak_bytes, beside));
   }

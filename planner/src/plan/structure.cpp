@@ -88,9 +88,9 @@ Expected<Schedule> schedule_of(const StructureKey& key, const CostTable& costs) 
 
 RowMoments moments_of(const Schedule& schedule) {
   RowMoments result;
-  for (std::int32_t r = 0; r < schedule.pipeline().ranks(); ++r) {
-    result.rows.push_back(RowWalk(schedule, RankId(r)).moments());
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    result.rows.push_back(RowWalk(schedule, rank).moments());
+    for (const Step& step : schedule.row(rank)) {
       for (const Action& action : step.actions())
         result.lends = result.lends || action.kind == OpKind::send_activation;
     }

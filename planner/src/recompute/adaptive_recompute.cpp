@@ -35,8 +35,7 @@ class Chooser {
       tables_[static_cast<std::size_t>(recompute)] = std::move(costs.tables);
     }
     PPSIM_ASSIGN_OR_RETURN(const auto peaks, simulated_peaks(Recompute::full));
-    for (int r = 0; r < schedule_.pipeline().ranks(); ++r) {
-      const RankId rank(r);
+    for (const RankId rank : schedule_.pipeline().rank_ids()) {
       ranks_.push_back(RankRecompute(schedule_, rank, tables_));
       const std::vector<Recompute> full(schedule_.pipeline().stages_of(rank).size(), Recompute::full);
       budgets_.push_back(limit_ - (peaks[rank] - ranks_[rank].peak(full)));
@@ -64,8 +63,7 @@ class Chooser {
 
   [[nodiscard]] Expected<StageRecompute> choose() const {
     std::map<StageId, Recompute> choice;
-    for (int r = 0; r < schedule_.pipeline().ranks(); ++r) {
-      const RankId rank(r);
+    for (const RankId rank : schedule_.pipeline().rank_ids()) {
       const auto of_rank = ranks_[rank].cheapest(budgets_[rank]);
       if (!of_rank) return does_not_fit(rank);
       const auto stages = schedule_.pipeline().stages_of(rank);
@@ -86,8 +84,7 @@ class Chooser {
   /// took: the same is not chosen again. Returns: whether there is such a rank.
   bool tighten(const StageRecompute& choice, const Peaks& peaks) {
     bool any = false;
-    for (int r = 0; r < schedule_.pipeline().ranks(); ++r) {
-      const RankId rank(r);
+    for (const RankId rank : schedule_.pipeline().rank_ids()) {
       if (peaks[rank] <= limit_) continue;
       std::vector<Recompute> of_rank;
       for (const StageId stage : schedule_.pipeline().stages_of(rank)) of_rank.push_back(choice(stage));

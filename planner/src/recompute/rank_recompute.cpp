@@ -10,8 +10,7 @@ std::size_t index_of(Recompute choice) { return static_cast<std::size_t>(choice)
 
 std::int64_t microbatches_of(const Pipeline& pipeline, StageId stage) {
   std::int64_t count = 0;
-  for (int m = 0; m < pipeline.microbatches(); ++m)
-    count += pipeline.on_route(stage, MicrobatchId(m)) ? 1 : 0;
+  for (const MicrobatchId mb : pipeline.microbatch_ids()) count += pipeline.on_route(stage, mb) ? 1 : 0;
   return count;
 }
 

@@ -51,9 +51,9 @@ Expected<Schedule> as_run(const Target& target, const Schedule& schedule) {
   if (target.runtime == PipelineRuntime::pytorch) return schedule;
   const Pipeline& pipeline = schedule.pipeline();
   ScheduleBuilder builder(schedule.name(), pipeline);
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    PPSIM_ASSIGN_OR_RETURN(const auto steps, joined_row(target, pipeline, schedule.row(RankId(r))));
-    for (const Step& step : steps) builder.add(RankId(r), step);
+  for (const RankId rank : pipeline.rank_ids()) {
+    PPSIM_ASSIGN_OR_RETURN(const auto steps, joined_row(target, pipeline, schedule.row(rank)));
+    for (const Step& step : steps) builder.add(rank, step);
   }
   return builder.build();
 }

@@ -147,8 +147,7 @@ class Places {
 
  private:
   static RankItems of_ranks(const Program& program, const std::vector<Item>& items) {
-    RankItems result;
-    for (int r = 0; r < program.pipeline().ranks(); ++r) result.push_back({});
+    RankItems result(static_cast<std::size_t>(program.pipeline().ranks()));
     for (std::size_t i = 0; i < items.size(); ++i) result[items[i].rank].push_back(i);
     return result;
   }
@@ -208,11 +207,11 @@ class Rows {
 
   /// A rank has one reduction in flight.
   void wait_for_reductions() {
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      const std::vector<InstructionDraft>& row = draft_.rows[RankId(r)];
+    for (const RankId rank : program_.pipeline().rank_ids()) {
+      const std::vector<InstructionDraft>& row = draft_.rows[rank];
       for (int i = 0; i < static_cast<int>(row.size()); ++i) {
         if (row[static_cast<std::size_t>(i)].actions.front().kind == OpKind::reduce_grad)
-          waits_[RankId(r)].push_back({i, i + 1});
+          waits_[rank].push_back({i, i + 1});
       }
     }
   }
@@ -230,10 +229,10 @@ class Rows {
 
   Expected<Program> build(CommunicatorPolicy policy) {
     assign_communicators(program_.pipeline(), draft_, policy);
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      std::vector<TorchWait>& waits = waits_[RankId(r)];
+    for (const RankId rank : program_.pipeline().rank_ids()) {
+      std::vector<TorchWait>& waits = waits_[rank];
       std::ranges::sort(waits, {}, [](const TorchWait& wait) { return std::pair(wait.before, wait.what); });
-      add_waits(draft_.rows[RankId(r)], waits);
+      add_waits(draft_.rows[rank], waits);
     }
     return ProgramBuilder::build(program_.pipeline(), draft_);
   }
@@ -256,8 +255,7 @@ class Rows {
 };
 
 Expected<void> check_plain(const Program& program) {
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const Instruction& item = program.instruction(id);
     const OpKind kind = program.actions(id).front().kind;
     const bool lends = kind == OpKind::send_activation || kind == OpKind::recv_activation;

@@ -111,8 +111,8 @@ class Counts {
       ++count_[{action.kind, action.subject}];
   }
   void add(const Schedule& schedule) {
-    for (int r = 0; r < pipeline_.ranks(); ++r) {
-      for (const Step& step : schedule.row(RankId(r))) {
+    for (const RankId rank : pipeline_.rank_ids()) {
+      for (const Step& step : schedule.row(rank)) {
         for (const Action& action : step.actions()) add(action);
       }
     }

@@ -136,8 +136,7 @@ void BatchProgram::simulate(std::span<const LaneTimes> durations, Scratch& scrat
     for (const std::uint32_t slot : last_slots_)
       of_lane.makespan = std::max(of_lane.makespan, scratch.ends[slot].of[lane]);
     if (of_lane.ranks.size() != rows_.size()) of_lane.ranks = IdVector<RankId, RankTimes>(rows_.size());
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      const RankId rank(static_cast<std::int32_t>(r));
+    for (const RankId rank : rows_.ids()) {
       of_lane.ranks[rank] = rank_times(rows_[rank], lane, durations, scratch.ends);
     }
   }

@@ -36,8 +36,7 @@ Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, cons
 /// Whether `fits` holds for the cost class of every instruction, and of every action of a group.
 template <class F>
 bool all_classes(const Program& program, F fits) {
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const auto actions = program.actions(id);
     const InstructionForm form = program.instruction(id).form;
     if (form != InstructionForm::group) {

@@ -71,8 +71,8 @@ class EventRun {
   }
 
   SimulatedRun run() {
-    for (std::size_t i = 0; i < program_.size(); ++i) {
-      if (open_waits_[i] == 0) ready_.insert(InstructionId(static_cast<std::int32_t>(i)));
+    for (const InstructionId id : program_.ids()) {
+      if (open_waits_[id.index()] == 0) ready_.insert(id);
     }
     start_ready();
     settle();
@@ -121,10 +121,9 @@ class EventRun {
     open_waits_.resize(program_.size());
     open_messages_.resize(program_.size());
     successors_.resize(program_.size());
-    for (std::size_t i = 0; i < program_.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
-      open_waits_[i] = graph_.predecessors_of(id).size();
-      open_messages_[i] = graph_.messages_of(id).size();
+    for (const InstructionId id : program_.ids()) {
+      open_waits_[id.index()] = graph_.predecessors_of(id).size();
+      open_messages_[id.index()] = graph_.messages_of(id).size();
       for (const InstructionId before : graph_.predecessors_of(id)) successors_[before.index()].push_back(id);
     }
     for (const Unsatisfiable& never : graph_.unsatisfiable) ++open_waits_[never.instruction.index()];

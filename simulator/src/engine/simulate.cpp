@@ -101,13 +101,12 @@ TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& 
 TimedTrace trace_of_ends(const CompiledProgram& program, const ExecutionGraph& graph,
                          const std::vector<Instant>& ends) {
   TimedTrace trace{IdVector<InstructionId, Span>(graph.size())};
-  for (std::size_t i = 0; i < graph.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : trace.spans.ids()) {
     Span& span = trace.spans[id];
     for (const InstructionId before : graph.predecessors_of(id)) {
       span.start = std::max(span.start, ends[program.end_item[before.index()]]);
     }
-    span.end = ends[program.end_item[i]];
+    span.end = ends[program.end_item[id.index()]];
   }
   return trace;
 }

@@ -62,8 +62,7 @@ std::optional<Stuck> find_mismatches(const Program& program, const ExecutionGrap
 Stuck explain_stalls(const Program& program, const ExecutionGraph& graph, const RunState& state) {
   const WaitAnalysis analysis(program, graph, state);
   Stuck stuck;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (!analysis.complete(id)) stuck.stalls.push_back(stall_of(analysis, id));
   }
   for (const InstructionWait& wait : culprits(stuck.stalls))

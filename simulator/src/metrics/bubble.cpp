@@ -45,8 +45,7 @@ class GapWalk {
     bool has_forward = false;
     bool has_backward = false;
     const Program& program = run_.program;
-    for (InstructionId id = program.first(rank_); id < program.last(rank_);
-         id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program.ids_of(rank_)) {
       const auto actions = program.actions(id);
       if (info(actions[0].kind).resource != Resource::compute) continue;
       if (is_padding(program.pipeline(), actions)) continue;

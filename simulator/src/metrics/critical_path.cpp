@@ -106,8 +106,7 @@ class PathFinder {
   /// The communication of the rank whose end freed a place for `id`.
   [[nodiscard]] InstructionId holder_of_place(InstructionId id) const {
     const RankId rank = run_.program.rank_of(id);
-    for (InstructionId other = run_.program.first(rank); other < run_.program.last(rank);
-         other = InstructionId(other.value() + 1)) {
+    for (const InstructionId other : run_.program.ids_of(rank)) {
       const bool communicates = is_communication(run_.program.actions(other)[0].kind);
       if (communicates && other != id && span(other).end == span(id).start) return other;
     }

@@ -25,8 +25,7 @@ bool is_complete(const Span& span) { return span.start.time >= 0 && span.end.tim
 std::vector<KindTimes> compare_kinds(const Program& program, const TimedTrace& measured,
                                      const TimedTrace& simulated) {
   std::array<KindTimes, kOpKindCount> sums{};
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const Span& one = measured.spans[id];
     const Span& other = simulated.spans[id];
     if (!is_complete(one) || !is_complete(other)) continue;

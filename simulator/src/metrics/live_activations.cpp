@@ -61,7 +61,7 @@ class Lives {
   void collect(const Program& program, const TimedTrace& trace, RankId rank) {
     passes_.clear();
     const bool training = trains(program, rank);
-    for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       for (const Action& action : program.actions(id)) {
         const bool forward = action.kind == OpKind::forward;
         const bool ends = training ? gives_weight_gradient(action.kind) : forward;

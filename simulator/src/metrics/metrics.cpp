@@ -18,7 +18,7 @@ bool on_compute(const Program& program, InstructionId id) {
 Bytes bytes_sent(const RunView& run, RankId rank) {
   Bytes bytes = 0;
   if (run.sizes.entries().empty()) return bytes;
-  for (InstructionId id = run.program.first(rank); id < run.program.last(rank); id = next(id)) {
+  for (const InstructionId id : run.program.ids_of(rank)) {
     for (const Action& action : run.program.actions(id)) {
       if (is_send(action.kind)) bytes = checked_add(bytes, run.sizes(payload_class(action)));
     }
@@ -32,7 +32,7 @@ StepTimes times_of(const Program& program, const TimedTrace& trace, const RankRa
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
     RankTimes row;
     bool any = false;
-    for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       const Span& span = trace.spans[id];
       times.makespan = std::max(times.makespan, span.end.time);
       if (!on_compute(program, id)) continue;

@@ -36,7 +36,7 @@ class ChakraWriter {
       : input_(input), program_(input.analyzed.program()), graph_(input.analyzed.timed_graph()), rank_(rank) {
     first_node_.reserve(static_cast<std::size_t>(program_.last(rank).value() - program_.first(rank).value()));
     std::uint64_t node = 0;
-    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       first_node_.push_back(node);
       node += nodes_of(id);
     }
@@ -48,7 +48,7 @@ class ChakraWriter {
     chakra::GlobalMetadata metadata;
     metadata.set_version("0.0.4");
     emit(metadata, coded);
-    for (InstructionId id = program_.first(rank_); id < program_.last(rank_); id = next(id)) {
+    for (const InstructionId id : program_.ids_of(rank_)) {
       for (std::size_t i = 0; i < nodes_of(id); ++i) emit(node_of(id, i), coded);
     }
   }
@@ -189,8 +189,7 @@ class ChakraWriter {
 
 Expected<void> check_chakra(const ChakraInput& input) {
   const Program& program = input.analyzed.program();
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     for (const Action& action : program.actions(id)) {
       if (action.kind == OpKind::collective &&
           !program.pipeline().spec().collectives[action.collective()].per_update()) {
@@ -215,8 +214,7 @@ void write_chakra(std::ostream& out, const ChakraInput& input, RankId rank) {
 void write_chakra_groups(std::ostream& out, const ChakraInput& input) {
   const Program& program = input.analyzed.program();
   std::vector<bool> used(program.communicators().size(), false);
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (is_shared(input.analyzed, id)) used[program.communicators_of(id)[0].index()] = true;
   }
   const char* before = "{";

@@ -37,11 +37,11 @@ class ChromeWriter {
       : out_(out), run_(run), place_(std::move(place)), events_(trace_events(run)), first_(place_.run == 0) {}
 
   void write() {
-    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) name_process(RankId(r));
+    for (const RankId rank : run_.program.pipeline().rank_ids()) name_process(rank);
     for (const TraceQueue& queue : events_.queues) name_thread(queue);
     for (const TraceSlice& slice : events_.slices) write_slice(slice);
     for (std::size_t i = 0; i < events_.flows.size(); ++i) write_flow(i);
-    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) write_memory(RankId(r));
+    for (const RankId r : run_.program.pipeline().rank_ids()) write_memory(r);
   }
 
  private:

@@ -8,7 +8,7 @@ namespace ppsim::simulator {
 
 std::vector<TimelineCell> timeline_row(const Program& program, const TimedTrace& trace, RankId rank) {
   std::vector<TimelineCell> row;
-  for (InstructionId id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+  for (const InstructionId id : program.ids_of(rank)) {
     if (info(program.actions(id)[0].kind).resource != Resource::compute) continue;
     row.push_back({id, trace.spans[id].start.time, trace.spans[id].end.time});
   }

@@ -9,7 +9,7 @@ namespace {
 
 void add_slices(const RunView& run, RankId rank, TraceEvents& events) {
   const std::size_t first = events.slices.size();
-  for (InstructionId id = run.program.first(rank); id < run.program.last(rank); id = next(id)) {
+  for (const InstructionId id : run.program.ids_of(rank)) {
     const Span& span = run.trace.spans[id];
     for (const int queue : run.program.queues_of(id)) {
       events.slices.push_back({rank, queue, id, span.start.time, span.end.time});
@@ -70,7 +70,7 @@ void add_flows(const RunView& run, TraceEvents& events) {
 
 TraceEvents trace_events(const RunView& run) {
   TraceEvents events;
-  for (int r = 0; r < run.program.pipeline().ranks(); ++r) add_slices(run, RankId(r), events);
+  for (const RankId rank : run.program.pipeline().rank_ids()) add_slices(run, rank, events);
   add_flows(run, events);
   const TensorTable& tensors = run.analyzed.tensors();
   events.memory = replay_memory(run.program, run.trace, tensors, tensor_sizes(tensors, run.sizes));

@@ -41,17 +41,16 @@ Lines moment_lines(const Program& program, const FiringOrder& firing) {
   for (std::size_t i = 0; i < firing.moment; ++i)
     (firing.items[i] % 2 == 0 ? started : complete)[firing.items[i] / 2] = 1;
   Lines lines;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::string last = "nothing";
     std::string in_flight;
-    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
-      const InstructionId id(i);
+    for (const InstructionId id : program.ids_of(rank)) {
       const bool compute = info(program.actions(id).front().kind).resource == Resource::compute;
       if (complete[id.index()] != 0 && compute) last = actions_text(program, id);
       if (started[id.index()] == 0 || complete[id.index()] != 0) continue;
       in_flight += (in_flight.empty() ? "" : ", ") + actions_text(program, id);
     }
-    lines.push_back("  then: rank " + std::to_string(r) + " has computed up to " + last +
+    lines.push_back("  then: rank " + std::to_string(rank.value()) + " has computed up to " + last +
                     (in_flight.empty() ? "" : "; in flight: " + in_flight));
   }
   return lines;

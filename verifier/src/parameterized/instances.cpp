@@ -57,8 +57,7 @@ SeriesKey key_of(RankId rank, std::span<const Action> actions, int part) {
 
 std::map<SeriesKey, int> occurrences_of(const Program& program) {
   std::map<SeriesKey, int> count;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     ++count[key_of(program.rank_of(id), program.actions(id), 0)];
   }
   return count;
@@ -68,10 +67,10 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
   Instances result;
   result.series.assign(program.size(), -1);
   result.index.assign(program.size(), 0);
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::map<SeriesKey, std::vector<InstructionId>> occurrences;
-    for (auto id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id)) {
-      occurrences[key_of(RankId(r), program.actions(id), 0)].push_back(id);
+    for (const InstructionId id : program.ids_of(rank)) {
+      occurrences[key_of(rank, program.actions(id), 0)].push_back(id);
     }
     for (const auto& [key, ids] : occurrences) {
       SeriesKey of_part = key;
@@ -102,10 +101,10 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
 LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
     : lane_(program.size()), position_(program.size()) {
   std::vector<std::int32_t> filled;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::vector<int> lane_of_queue(static_cast<std::size_t>(program.queue_count()), -1);
     filled.clear();
-    for (auto id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id)) {
+    for (const InstructionId id : program.ids_of(rank)) {
       int& lane = lane_of_queue[static_cast<std::size_t>(queue_of(program, id))];
       if (lane < 0) {
         lane = static_cast<int>(filled.size());
@@ -118,11 +117,13 @@ LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
   }
   // Within one rank and in list order: no messages to follow, so ClockPlan has nothing to do here.
   clock_.assign(program.size() * lanes_, 0);
-  const auto clock_of = [this](std::size_t i) { return std::span(clock_).subspan(i * lanes_, lanes_); };
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const std::span<std::int32_t> clock = clock_of(i);
-    for (const InstructionId p : graph.predecessors_of(InstructionId(static_cast<std::int32_t>(i)))) {
-      merge_clock(clock, clock_of(p.index()));
+  const auto clock_of = [this](InstructionId id) {
+    return std::span(clock_).subspan(id.index() * lanes_, lanes_);
+  };
+  for (const InstructionId id : program.ids()) {
+    const std::span<std::int32_t> clock = clock_of(id);
+    for (const InstructionId p : graph.predecessors_of(id)) {
+      merge_clock(clock, clock_of(p));
       std::int32_t& own = clock[lane_[p.index()]];
       own = std::max(own, position_[p.index()] + 1);
     }
@@ -131,8 +132,7 @@ LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
 
 Expected<void> check_plain(const Program& program, const ExecutionGraph& graph) {
   const auto refuse = [](const std::string& why) { return make_error(ErrorCode::refused, why); };
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (program.instruction(id).form == InstructionForm::group)
       return refuse("groups of messages are not followed over all microbatches");
     for (const InstructionId p : graph.predecessors_of(id)) {

@@ -31,8 +31,7 @@ std::vector<ShiftedWait> shifted_waits(const Sample& sample) {
   std::vector<ShiftedWait> waits;
   // Most instances wait as the one before them does, for as many things in the same order.
   std::vector<std::vector<ShiftedWait>> newest(sample.instances.of_series.size());
-  for (std::size_t i = 0; i < sample.program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : sample.program.ids()) {
     const auto predecessors = sample.graph.predecessors_of(id);
     std::vector<ShiftedWait>& before = newest[static_cast<std::size_t>(sample.series(id))];
     if (before.size() < predecessors.size()) before.resize(predecessors.size(), {-1, -1, 0});

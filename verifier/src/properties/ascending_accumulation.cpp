@@ -34,8 +34,8 @@ Answer check_ascending_accumulation(const Question& question) {
   const Program& program = question.program;
   LastAdded last;
   std::vector<Violation> found;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    visit(program, InstructionId(static_cast<std::int32_t>(i)), last, found);
+  for (const InstructionId id : program.ids()) {
+    visit(program, id, last, found);
   }
   return {proved_unless(std::move(found))};
 }

@@ -18,10 +18,10 @@ struct MeetingOrder {
 MeetingOrder order_of(const Program& program, const ExecutionGraph& graph) {
   MeetingOrder order{std::vector<std::vector<Index>>(graph.meetings.size()),
                      std::vector<Index>(graph.meetings.size(), 0)};
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::int32_t previous = -1;
-    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
-      const std::int32_t meeting = graph.meeting_of[static_cast<Index>(i)];
+    for (const InstructionId id : program.ids_of(rank)) {
+      const std::int32_t meeting = graph.meeting_of[id.index()];
       if (meeting < 0) continue;
       if (previous >= 0) {
         order.after[static_cast<Index>(previous)].push_back(static_cast<Index>(meeting));

@@ -93,10 +93,9 @@ void cross_check(const Question& question, bool finishes, Answer& answer) {
 
 int max_in_flight(const Program& program) {
   int most = 0;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     std::set<int> queues;
-    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
-      const InstructionId id(i);
+    for (const InstructionId id : program.ids_of(rank)) {
       if (!is_communication(program.actions(id).front().kind)) continue;
       const std::vector<int> of_instruction = program.queues_of(id);
       queues.insert(of_instruction.begin(), of_instruction.end());

@@ -66,9 +66,9 @@ class RankVersions {
  private:
   template <class Visit>
   void for_each_action(Visit visit) {
-    for (int i = program_.first(rank_).value(); i < program_.last(rank_).value(); ++i) {
-      for (const Action& action : program_.actions(InstructionId(i))) {
-        if (belongs_on(pipeline_, action, rank_)) visit(InstructionId(i), action);
+    for (const InstructionId id : program_.ids_of(rank_)) {
+      for (const Action& action : program_.actions(id)) {
+        if (belongs_on(pipeline_, action, rank_)) visit(id, action);
       }
     }
   }
@@ -185,8 +185,8 @@ Answer check_weight_versions(const Question& question) {
   const Pipeline& pipeline = question.program.pipeline();
   std::vector<Violation> found;
   std::string held = "versions held per rank:";
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    RankVersions rank(question.program, RankId(r), found);
+  for (const RankId r : pipeline.rank_ids()) {
+    RankVersions rank(question.program, r, found);
     rank.walk();
     held += ' ' + std::to_string(rank.most());
   }

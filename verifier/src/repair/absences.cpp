@@ -33,8 +33,7 @@ struct ChannelKey {
 
 std::map<ChannelKey, Ends> ends_of(const Program& program) {
   std::map<ChannelKey, Ends> channels;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const RankId own = program.rank_of(id);
     for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
       const Action& action = program.actions(id)[a];

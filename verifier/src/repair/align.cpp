@@ -19,8 +19,7 @@ struct Messages {
 
 std::map<ChannelKey, Messages> messages_of(const Program& program) {
   std::map<ChannelKey, Messages> channels;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     const RankId own = program.rank_of(id);
     for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
       const Action& action = program.actions(id)[a];
@@ -59,10 +58,9 @@ using Places = std::vector<std::int32_t>;
 class Aligner {
  public:
   explicit Aligner(const Program& program) : program_(program) {
-    for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    for (const RankId rank : program.pipeline().rank_ids()) {
       Places row;
-      for (std::int32_t i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i)
-        row.push_back(i);
+      for (const InstructionId id : program.ids_of(rank)) row.push_back(id.value());
       rows_.push_back(std::move(row));
     }
   }
@@ -90,8 +88,7 @@ class Aligner {
 
   Expected<Program> build() const {
     ProgramDraft draft = to_draft(program_);
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      const RankId rank(r);
+    for (const RankId rank : program_.pipeline().rank_ids()) {
       const std::vector<InstructionDraft> old = draft.rows[rank];
       draft.rows[rank] = reordered(old, rows_[rank], program_.first(rank).value());
     }

@@ -119,8 +119,7 @@ void split(const Program& program, const Candidates& candidates, std::span<const
          std::move(members), -1});
   }
   if (own.empty()) return;
-  for (std::size_t i = 0; i < program.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : program.ids()) {
     if (!is_transfer(program.actions(id).front().kind)) continue;
     InstructionDraft& item = draft.rows[program.rank_of(id)][static_cast<std::size_t>(program.position(id))];
     for (std::size_t a = 0; a < item.actions.size(); ++a) {
@@ -137,15 +136,15 @@ std::optional<Edited> apply(const Program& program, const Candidates& candidates
   ProgramDraft draft = to_draft(program);
   split(program, candidates, changes, draft);
   std::vector<std::vector<InstructionId>> originals;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const Row row = std::move(draft.rows[RankId(r)]);
-    draft.rows[RankId(r)].clear();
-    RowEdit edit(program, RankId(r), row);
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    const Row row = std::move(draft.rows[rank]);
+    draft.rows[rank].clear();
+    RowEdit edit(program, rank, row);
     for (const Candidate& c : changes) {
       const bool of_list = c.kind == ChangeKind::move || c.kind == ChangeKind::group;
-      if (of_list && program.rank_of(c.what) == RankId(r)) edit.change(c);
+      if (of_list && program.rank_of(c.what) == rank) edit.change(c);
     }
-    if (!edit.make(draft.rows[RankId(r)], originals)) return std::nullopt;
+    if (!edit.make(draft.rows[rank], originals)) return std::nullopt;
   }
   auto built = ProgramBuilder::build(program.pipeline(), draft);
   if (!built) return std::nullopt;

@@ -164,9 +164,9 @@ std::vector<std::vector<Event>> WaitEvents::cycles(const Program& program) const
     if (std::ranges::find(found, cycle) == found.end()) found.push_back(std::move(cycle));
   };
   const auto on_cycle = [](int c) { return c >= 0; };
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const auto begin = component.begin() + static_cast<std::ptrdiff_t>(start(program.first(RankId(r))));
-    const auto end = component.begin() + static_cast<std::ptrdiff_t>(start(program.last(RankId(r))));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    const auto begin = component.begin() + static_cast<std::ptrdiff_t>(start(program.first(rank)));
+    const auto end = component.begin() + static_cast<std::ptrdiff_t>(start(program.last(rank)));
     const auto first = std::find_if(begin, end, on_cycle);
     if (first == end) continue;
     look_from(static_cast<Event>(first - component.begin()));

@@ -137,9 +137,9 @@ Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& co
 
 int peak_live_microbatches(const Schedule& schedule) {
   int peak = 0;
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
     int live = 0;
-    for (const Step& step : schedule.row(RankId(r))) {
+    for (const Step& step : schedule.row(rank)) {
       for (const Action& action : step.actions()) {
         if (action.kind == OpKind::forward) peak = std::max(peak, ++live);
         if (action.kind == OpKind::backward || action.kind == OpKind::backward_weight) --live;

@@ -126,9 +126,9 @@ std::string rank_rows(const Outcome& outcome) {
   const StepTimes before = step_times(outcome.measured.program(), outcome.trace);
   const StepTimes after = step_times(outcome.changed.program(), outcome.replay);
   std::vector<std::vector<std::string>> rows = {{"rank", "busy measured", "busy", "idle measured", "idle"}};
-  for (std::size_t r = 0; r < before.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
-    rows.push_back({std::to_string(r), time_text(before.ranks[rank].busy), time_text(after.ranks[rank].busy),
+  for (const RankId rank : before.ranks.ids()) {
+    rows.push_back({std::to_string(rank.value()), time_text(before.ranks[rank].busy),
+                    time_text(after.ranks[rank].busy),
                     time_text(outcome.measured_step() - before.ranks[rank].busy),
                     time_text(outcome.step() - after.ranks[rank].busy)});
   }
@@ -152,8 +152,7 @@ std::string advice(const ReplayOptions& options, const Outcome& outcome) {
 
 Json rank_json(const StepTimes& before, const StepTimes& after) {
   Json ranks = Json::array();
-  for (std::size_t r = 0; r < before.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+  for (const RankId rank : before.ranks.ids()) {
     ranks.push_back({{"measured_busy_ns", before.ranks[rank].busy}, {"busy_ns", after.ranks[rank].busy}});
   }
   return ranks;

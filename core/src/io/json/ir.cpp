@@ -154,9 +154,9 @@ std::optional<Either> read_lifted(const LiftedRows& lifted, const std::string& f
 std::string to_json(const Schedule& schedule) {
   const Pipeline& pipeline = schedule.pipeline();
   auto rows = ordered_json::array();
-  for (int r = 0; r < pipeline.ranks(); ++r) {
+  for (const RankId rank : pipeline.rank_ids()) {
     auto row = ordered_json::array();
-    for (const Step& step : schedule.row(RankId(r))) row.push_back(step_text(pipeline, step));
+    for (const Step& step : schedule.row(rank)) row.push_back(step_text(pipeline, step));
     rows.push_back(std::move(row));
   }
   return laid_out({{"format", kScheduleFormat},
@@ -174,12 +174,9 @@ std::string to_json(const Program& program) {
     communicators.push_back(std::move(item));
   }
   auto ranks = ordered_json::array();
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (const RankId rank : program.pipeline().rank_ids()) {
     auto row = ordered_json::array();
-    const InstructionId last = program.last(RankId(r));
-    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
-      row.push_back(instruction_text(program, id));
-    }
+    for (const InstructionId id : program.ids_of(rank)) row.push_back(instruction_text(program, id));
     ranks.push_back(std::move(row));
   }
   ordered_json file = {{"format", kProgramFormat},

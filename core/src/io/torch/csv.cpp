@@ -297,8 +297,8 @@ bool csv_has_communication(std::string_view text) {
 Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
   PPSIM_RETURN_IF_ERROR(check_plain(schedule.pipeline()));
   CsvWriter writer(schedule.pipeline(), dialect);
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
       PPSIM_RETURN_IF_ERROR(writer.add_cell(step.actions()));
     }
     writer.end_row();
@@ -314,8 +314,8 @@ Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
   }
   CsvWriter writer(program.pipeline(), dialect);
   const ProgramDraft draft = to_draft(program);
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    PPSIM_RETURN_IF_ERROR(add_row(writer, program, draft, RankId(r)));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    PPSIM_RETURN_IF_ERROR(add_row(writer, program, draft, rank));
     writer.end_row();
   }
   return writer.finish(communication_alphabet(dialect));

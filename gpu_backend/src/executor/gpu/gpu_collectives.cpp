@@ -9,7 +9,7 @@ namespace ppsim::gpu_backend {
 GpuCollectives::GpuCollectives(const ActionInput& input, const GpuStageModel& model, const GpuRank& rank)
     : program_(input.program), tensors_(input.tensors), model_(model), rank_(rank) {
   const RankId own = rank_.device.rank();
-  for (InstructionId id = program_.first(own); id < program_.last(own); id = next(id)) {
+  for (const InstructionId id : program_.ids_of(own)) {
     for (const Action& action : program_.actions(id)) {
       if (is_collective(action.kind) && belongs_on(program_.pipeline(), action, own)) reserve(id, action);
     }

@@ -53,7 +53,7 @@ std::set<SumKind> kinds_of_sums(const GpuRunInput& input) {
 std::span<std::byte> payload_of(const ChannelSetup& setup, std::size_t number, const SumKind& kind) {
   RankDevice& device = *setup.ranks[number];
   const Program& program = setup.input.program;
-  for (InstructionId id = program.first(device.rank()); id < program.last(device.rank()); id = next(id)) {
+  for (const InstructionId id : program.ids_of(device.rank())) {
     if (!is_collective(program.actions(id).front().kind) || kind_of(setup.input, id) != kind) continue;
     return setup.collectives[number].summed(id);
   }

@@ -12,9 +12,9 @@ Monitor::Monitor(const Input& input, MemoryMeter& memory)
       memory_(memory),
       lanes_(input.lanes.size()) {
   std::size_t lane = 0;
-  for (int r = 0; r < program_.pipeline().ranks(); ++r) {
+  for (const RankId rank : program_.pipeline().rank_ids()) {
     lane_begin_.push_back(lane);
-    while (lane < input.lanes.size() && input.lanes[lane].rank == RankId(r)) ++lane;
+    while (lane < input.lanes.size() && input.lanes[lane].rank == rank) ++lane;
   }
   lane_begin_.push_back(lane);
 }
@@ -23,9 +23,10 @@ void Monitor::begin_step() {
   const std::lock_guard lock(mutex_);
   states_.assign(program_.size(), InstructionState::waiting);
   open_ends_.assign(program_.size(), 1);
-  for (std::size_t i = 0; i < program_.size(); ++i) {
-    const auto actions = program_.actions(InstructionId(static_cast<std::int32_t>(i)));
-    if (is_communication(actions.front().kind)) open_ends_[i] = static_cast<std::uint32_t>(actions.size());
+  for (const InstructionId id : program_.ids()) {
+    const auto actions = program_.actions(id);
+    if (is_communication(actions.front().kind))
+      open_ends_[id.index()] = static_cast<std::uint32_t>(actions.size());
   }
   trace_.spans = IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
   memory_.begin_step();

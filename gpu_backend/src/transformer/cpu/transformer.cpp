@@ -59,9 +59,9 @@ class TransformerModel : public CpuStageModel {
       set_size(table, {TensorKind::gradients, b}, bytes + kLossBytes);
     }
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
-    for (int s = 0; s < pipeline.stages(); ++s)
+    for (const StageId stage : pipeline.stage_ids())
       set_stage_sizes<T, StageForWeight<T, Loss>, T>(
-          table, slices, sized_stage(pipeline, role(pipeline, StageId(s)), StageId(s)), set_workspace_sizes);
+          table, slices, sized_stage(pipeline, role(pipeline, stage), stage), set_workspace_sizes);
     if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
     set_side_sizes(table, pipeline);
     return table;

@@ -54,8 +54,8 @@ Expected<void> check_fp8_slices(const TransformerConfig& config, int slices) {
 /// Of how many tokens the heads of a pipeline's stages are.
 std::vector<Index> head_widths(const Pipeline& pipeline, const TransformerConfig& config) {
   std::set<Index> widths;
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    const auto role = transformer::role_of(pipeline, config.layers, StageId(s));
+  for (const StageId stage : pipeline.stage_ids()) {
+    const auto role = transformer::role_of(pipeline, config.layers, stage);
     if (role && role->head) widths.insert(vocabulary_of(Dimensions(config), *role).count);
   }
   return {widths.begin(), widths.end()};

@@ -35,9 +35,9 @@ class GpuTransformerSizes {
       set({TensorKind::gradients, b}, numbers * sizeof(Sum) + transformer::kLossBytes);
       set({TensorKind::optimizer_state, b}, state_bytes(numbers));
     }
-    for (int s = 0; s < pipeline_.stages(); ++s) {
+    for (const StageId stage : pipeline_.stage_ids()) {
       transformer::set_stage_sizes<T, GpuForWeight<T>, Sum>(
-          table_, slices_, transformer::sized_stage(pipeline_, role(StageId(s)), StageId(s)),
+          table_, slices_, transformer::sized_stage(pipeline_, role(stage), stage),
           [&](const SizedSlice& own) { set_workspaces(own); });
     }
     if (slices_.size() > 1) transformer::set_edge_sizes<T>(table_, slices_, pipeline_);

@@ -76,8 +76,8 @@ BlockId second_block(const Pipeline& pipeline, StageId stage) {
 }
 /// That of the first stage which has one.
 BlockId table_of(const Pipeline& pipeline) {
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    if (const BlockId second = second_block(pipeline, StageId(s)); second.valid()) return second;
+  for (const StageId stage : pipeline.stage_ids()) {
+    if (const BlockId second = second_block(pipeline, stage); second.valid()) return second;
   }
   return {};
 }
@@ -100,8 +100,7 @@ Expected<void> check_tied(const Pipeline& pipeline, int layers) {
 }
 
 Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    const StageId stage(s);
+  for (const StageId stage : pipeline.stage_ids()) {
     if (!role_of(pipeline, layers, stage))
       return unsupported("stage ", stage, " is visited by no microbatch");
     const std::size_t blocks = pipeline.blocks_of(stage).size();

@@ -50,8 +50,7 @@ class Checker {
 
   Expected<void> check() const {
     const auto& collectives = pipeline_.spec().collectives;
-    for (std::size_t c = 0; c < collectives.size(); ++c) {
-      const CollectiveId id(static_cast<std::int32_t>(c));
+    for (const CollectiveId id : collectives.ids()) {
       if (!collectives[id].per_microbatch()) continue;
       PPSIM_RETURN_IF_ERROR(check(collectives[id]));
     }

@@ -46,8 +46,8 @@ class RunData {
  public:
   explicit RunData(const ReportEntry& entry)
       : entry_(entry), run_(entry.run), program_(entry.run.program), texts_(program_) {
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      rows_.push_back(timeline_row(program_, run_.trace, RankId(r)));
+    for (const RankId rank : program_.pipeline().rank_ids()) {
+      rows_.push_back(timeline_row(program_, run_.trace, rank));
       for (std::size_t i = 0; i < rows_.back().size(); ++i)
         place_[rows_.back()[i].instruction.index()] = static_cast<int>(i);
     }

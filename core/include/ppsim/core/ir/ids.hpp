@@ -45,6 +45,42 @@ using CommunicatorId = StrongId<struct CommunicatorTag>;  ///< communicator of a
 using InstructionId = StrongId<struct InstructionTag>;    ///< instruction of a Program, numbered rank by rank
 using TensorId = StrongId<struct TensorTag>;              ///< tensor of a Program
 
+/// The ids from `first` to the one before `last`, ascending.
+template <class Id>
+class IdRange {
+ public:
+  class Iterator {
+   public:
+    using value_type = Id;
+    using difference_type = std::ptrdiff_t;
+
+    constexpr Iterator() = default;
+    explicit constexpr Iterator(Id id) : id_(id) {}
+    constexpr Id operator*() const { return id_; }
+    constexpr Iterator& operator++() {
+      id_ = next(id_);
+      return *this;
+    }
+    constexpr Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend constexpr bool operator==(Iterator, Iterator) = default;
+
+   private:
+    Id id_;
+  };
+
+  constexpr IdRange(Id first, Id last) : first_(first), last_(last) {}
+  [[nodiscard]] constexpr Iterator begin() const { return Iterator(first_); }
+  [[nodiscard]] constexpr Iterator end() const { return Iterator(last_); }
+
+ private:
+  Id first_;
+  Id last_;
+};
+
 /// A vector indexed by one kind of id.
 template <class Id, class T>
 class IdVector {
@@ -58,6 +94,7 @@ class IdVector {
   [[nodiscard]] decltype(auto) operator[](Id id) const { return items_[id.index()]; }
   [[nodiscard]] std::size_t size() const { return items_.size(); }
   [[nodiscard]] bool empty() const { return items_.empty(); }
+  [[nodiscard]] IdRange<Id> ids() const { return {Id(0), Id(static_cast<std::int32_t>(items_.size()))}; }
   void push_back(T item) { items_.push_back(std::move(item)); }
   [[nodiscard]] const std::vector<T>& items() const { return items_; }
   [[nodiscard]] auto begin() const { return items_.begin(); }

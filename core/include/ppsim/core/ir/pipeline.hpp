@@ -99,6 +99,12 @@ class Pipeline {
   [[nodiscard]] int microbatches() const { return spec_.microbatches; }
   [[nodiscard]] int slices() const { return spec_.slices; }
   [[nodiscard]] int blocks() const { return static_cast<int>(spec_.blocks.size()); }
+  [[nodiscard]] IdRange<RankId> rank_ids() const { return {RankId(0), RankId(ranks())}; }
+  [[nodiscard]] IdRange<StageId> stage_ids() const { return {StageId(0), StageId(stages())}; }
+  [[nodiscard]] IdRange<MicrobatchId> microbatch_ids() const {
+    return {MicrobatchId(0), MicrobatchId(microbatches())};
+  }
+  [[nodiscard]] IdRange<BlockId> block_ids() const { return spec_.blocks.ids(); }
   /// Number of optimizer updates that the microbatches feed.
   [[nodiscard]] int updates() const { return updates_; }
   /// Whether `microbatch` of an action of `kind` holds the number of an update. Requires `subject` in range.

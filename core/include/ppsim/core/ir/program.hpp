@@ -58,6 +58,11 @@ class Program {
   [[nodiscard]] std::span<const Instruction> instructions() const { return instructions_; }
   [[nodiscard]] const Instruction& instruction(InstructionId id) const { return instructions_[id.index()]; }
   [[nodiscard]] std::size_t size() const { return instructions_.size(); }
+  [[nodiscard]] IdRange<InstructionId> ids() const {
+    return {InstructionId(0), InstructionId(static_cast<std::int32_t>(size()))};
+  }
+  /// Those of a rank, in issue order.
+  [[nodiscard]] IdRange<InstructionId> ids_of(RankId rank) const { return {first(rank), last(rank)}; }
   /// Number of single actions over all instructions.
   [[nodiscard]] std::size_t action_count() const { return actions_.size(); }
   [[nodiscard]] std::span<const Action> all_actions() const { return actions_; }
