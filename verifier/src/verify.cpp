@@ -20,39 +20,59 @@ bool is_asked(const PropertyInfo& info, const VerifyOptions& options) {
   return info.by_default && info.property != Property::makespan;
 }
 
-Answer decide(Property property, const Question& question, VerifyReport& report) {
-  switch (property) {
-    case Property::well_formed:
-      return check_well_formed(question);
-    case Property::matched:
-      return check_matched(question);
-    case Property::deadlock_free:
-      return check_deadlock_free(question);
-    case Property::collective_order:
-      return check_collective_order(question);
-    case Property::ascending_accumulation:
-      return check_ascending_accumulation(question);
-    case Property::weight_versions:
-      return check_weight_versions(question);
-    case Property::tensor_use:
-      return check_tensor_use(question);
-    case Property::memory:
-      return check_memory(question, report.memory);
-    case Property::makespan:
-      return check_makespan(question, report.makespan);
-  }
-  PPSIM_CHECK(false, "unknown property");
+/// Decides properties of one Program within the time and memory that `options` give to all of them.
+class Decider {
+ public:
+  /// Time runs from here on.
+  Decider(const AnalyzedProgram& analyzed, const VerifyOptions& options)
+      : analyzed_(analyzed), options_(options), deadline_(options.timeout_s, options.stopped) {}
+
+  [[nodiscard]] const Deadline& deadline() const { return deadline_; }
+  /// Makes what all properties read. Errors: throws LimitReached, as decide does.
+  bool prepare() const;
+  /// Puts the figures that the answer comes with into `report`.
+  Answer decide(Property property, VerifyReport& report) const;
+
+ private:
+  [[nodiscard]] Limits limits() const { return {deadline_, options_.memory_budget}; }
+
+  const AnalyzedProgram& analyzed_;
+  const VerifyOptions& options_;
+  Deadline deadline_;
+};
+
+bool Decider::prepare() const {
+  constexpr std::size_t kBytesPerInstruction = 100;  // of the execution graph and a run order
+  limits().need(analyzed_.program().size(), kBytesPerInstruction);
+  static_cast<void>(analyzed_.graph());
+  limits().poll();
+  if (analyzed_.finishes()) static_cast<void>(analyzed_.guaranteed_graph());
+  return true;
 }
 
-constexpr std::size_t kBytesPerInstruction = 100;  // of the execution graph and a run order
-
-/// Makes what all properties read, within the limits.
-bool prepare(const Question& question) {
-  question.limits().need(question.program.size(), kBytesPerInstruction);
-  static_cast<void>(question.analyzed.graph());
-  question.limits().poll();
-  if (question.analyzed.finishes()) static_cast<void>(question.analyzed.guaranteed_graph());
-  return true;
+Answer Decider::decide(Property property, VerifyReport& report) const {
+  limits().poll();
+  switch (property) {
+    case Property::well_formed:
+      return check_well_formed(analyzed_);
+    case Property::matched:
+      return check_matched(analyzed_);
+    case Property::deadlock_free:
+      return check_deadlock_free(analyzed_, options_, deadline_);
+    case Property::collective_order:
+      return check_collective_order(analyzed_);
+    case Property::ascending_accumulation:
+      return check_ascending_accumulation(analyzed_);
+    case Property::weight_versions:
+      return check_weight_versions(analyzed_);
+    case Property::tensor_use:
+      return check_tensor_use(analyzed_, limits());
+    case Property::memory:
+      return check_memory(analyzed_, options_, limits(), report.memory);
+    case Property::makespan:
+      return check_makespan(analyzed_, options_, report.makespan);
+  }
+  PPSIM_CHECK(false, "unknown property");
 }
 
 /// The result of `work`, or why it did not finish.
@@ -113,17 +133,15 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
 
 VerifyReport verify(const AnalyzedProgram& analyzed, const VerifyOptions& options) {
   PPSIM_CHECK(analyzed.capabilities() == options.capabilities, "analyzed for another transport");
-  const Deadline deadline(options.timeout_s, options.stopped);
-  const Question question{analyzed, options, deadline};
-  const auto prepared = within_limits([&] { return prepare(question); });
+  const Decider decider(analyzed, options);
+  const auto prepared = within_limits([&] { return decider.prepare(); });
   VerifyReport report;
-  report.preparation_seconds = options.timeout_s - deadline.remaining_s();
+  report.preparation_seconds = options.timeout_s - decider.deadline().remaining_s();
   for (const PropertyInfo& info : asked(options)) {
     const Deadline clock(0);
     auto decided = within_limits([&] {
       if (!prepared) throw LimitReached(prepared.error());
-      question.limits().poll();
-      return decide(info.property, question, report);
+      return decider.decide(info.property, report);
     });
     Answer answer = decided ? *std::move(decided) : Answer{Unknown{decided.error()}};
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),

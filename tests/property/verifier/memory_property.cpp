@@ -30,8 +30,6 @@ struct MemoryCase {
   const ExecutionGraph& graph = analyzed.guaranteed_graph();
   const RunOrder& order = analyzed.order();
   const TensorTable& table = analyzed.tensors();
-
-  [[nodiscard]] MemoryQuestion question() const { return {analyzed, sizes}; }
 };
 
 /// The same, which keeps what it sends.
@@ -59,7 +57,7 @@ void check_against_all_states(const MemoryCase& c) {
   const auto expected = max_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
   if (!expected) leave_undecided("more than 5,000 states");
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
-    const auto worst = worst_case_memory(c.question(), RankId(r));
+    const auto worst = worst_case_memory(c.analyzed, c.sizes, RankId(r));
     RC_ASSERT(worst.has_value());
     RC_ASSERT(worst->bytes == (*expected)[static_cast<std::size_t>(r)]);
   }
@@ -109,9 +107,9 @@ TimedTrace trace_of(const FiringOrder& firing) {
 RC_GTEST_PROP(Memory, TheFiringOrderReachesTheWorstCase, ()) {
   const MemoryCase c = draw_memory_case(*rc::gen::inRange(0, 3), true);
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
-    const auto worst = worst_case_memory(c.question(), RankId(r));
+    const auto worst = worst_case_memory(c.analyzed, c.sizes, RankId(r));
     const FiringOrder firing = firing_order(c.graph, c.order, *worst);
-    RC_ASSERT(memory_at(c.question(), RankId(r), firing) == worst->bytes);
+    RC_ASSERT(memory_at(c.table, c.sizes, RankId(r), firing) == worst->bytes);
     RC_ASSERT(replay_memory(c.program, trace_of(firing), c.table, c.sizes)[RankId(r)].peak_bytes ==
               worst->bytes);
     Bytes live = 0;
@@ -123,7 +121,7 @@ RC_GTEST_PROP(Memory, TheFiringOrderReachesTheWorstCase, ()) {
 RC_GTEST_PROP(Memory, WitnessesShareNoMoreThanThereIs, ()) {
   const MemoryCase c = draw_memory_case(*rc::gen::inRange(0, 3), true);
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
-    const auto worst = worst_case_memory(c.question(), RankId(r));
+    const auto worst = worst_case_memory(c.analyzed, c.sizes, RankId(r));
     RC_ASSERT(worst->witness.bytes >= worst->bytes);
     Bytes total = 0;
     for (std::size_t t = 0; t < c.sizes.size(); ++t)

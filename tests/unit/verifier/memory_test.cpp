@@ -182,10 +182,9 @@ TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {
   const AnalyzedProgram analyzed(program, {});
   const std::vector<Bytes> bytes = tensor_sizes(
       analyzed.tensors(), sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}}));
-  const MemoryQuestion question{analyzed, bytes};
-  EXPECT_FALSE(worst_case_memory(question, RankId(0), 0).has_value());
+  EXPECT_FALSE(worst_case_memory(analyzed, bytes, RankId(0), 0).has_value());
   // One cut for each SEND that may be the last user; 0F0 is none of them, since both come after it.
-  EXPECT_TRUE(worst_case_memory(question, RankId(0), 2).has_value());
+  EXPECT_TRUE(worst_case_memory(analyzed, bytes, RankId(0), 2).has_value());
 }
 
 TEST(WorstCaseMemory, TakesWhicheverWriterCanComeFirst) {

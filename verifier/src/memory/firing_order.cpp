@@ -105,18 +105,19 @@ FiringOrder firing_order(const ExecutionGraph& graph, const RunOrder& order, con
   return firing;
 }
 
-Bytes memory_at(const MemoryQuestion& question, RankId rank, const FiringOrder& firing) {
-  std::vector<char> happened(2 * question.program.size(), 0);
+Bytes memory_at(const TensorTable& tensors, const std::vector<Bytes>& sizes, RankId rank,
+                const FiringOrder& firing) {
+  std::vector<char> happened(firing.items.size(), 0);
   for (std::size_t i = 0; i < firing.moment; ++i) happened[firing.items[i]] = 1;
   const auto started = [&](InstructionId id) { return happened[2 * id.index()] != 0; };
   const auto complete = [&](InstructionId id) { return happened[2 * id.index() + 1] != 0; };
   Bytes bytes = 0;
-  for (std::size_t t = 0; t < question.table.tensors.size(); ++t) {
-    const Tensor& tensor = question.table.tensors[t];
+  for (std::size_t t = 0; t < tensors.tensors.size(); ++t) {
+    const Tensor& tensor = tensors.tensors[t];
     if (tensor.rank != rank) continue;
-    const bool born = tensor.from_start || std::ranges::any_of(question.table.writers_of(tensor), started);
-    const bool dead = !tensor.to_end && std::ranges::all_of(question.table.users_of(tensor), complete);
-    if (born && !dead) bytes = checked_add(bytes, question.sizes[t]);
+    const bool born = tensor.from_start || std::ranges::any_of(tensors.writers_of(tensor), started);
+    const bool dead = !tensor.to_end && std::ranges::all_of(tensors.users_of(tensor), complete);
+    if (born && !dead) bytes = checked_add(bytes, sizes[t]);
   }
   return bytes;
 }

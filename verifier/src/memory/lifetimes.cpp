@@ -8,10 +8,10 @@ namespace {
 Clock owned(ClockView clock) { return {clock.begin(), clock.end()}; }
 
 /// The possible first writers: those that no other one precedes or equals.
-std::vector<Birth> births_of(const MemoryQuestion& question, const RankClocks& clocks, const Tensor& tensor) {
+std::vector<Birth> births_of(const TensorTable& tensors, const RankClocks& clocks, const Tensor& tensor) {
   if (tensor.from_start) return {{Clock(clocks.lanes(), 0), InstructionId()}};
   std::vector<Birth> births;
-  for (const InstructionId writer : question.table.writers_of(tensor)) {
+  for (const InstructionId writer : tensors.writers_of(tensor)) {
     const ClockView after = clocks.before_start(writer);
     if (std::ranges::any_of(births, [&](const Birth& b) { return is_within(b.after, after); })) continue;
     std::erase_if(births, [&](const Birth& b) { return is_within(after, b.after); });
@@ -28,16 +28,16 @@ bool receives_what_is_there(const ExecutionGraph& graph, InstructionId id) {
 }
 
 /// The last point of each lane among the completions of all users: the others of the lane precede it.
-std::vector<Point> last_points(const MemoryQuestion& question, const RankClocks& clocks,
+std::vector<Point> last_points(const AnalyzedProgram& analyzed, const RankClocks& clocks,
                                const Tensor& tensor) {
   std::vector<Point> last(clocks.lanes());
   const auto add = [&last](Point point) {
     Point& known = last[static_cast<std::size_t>(point.lane)];
     if (known.lane < 0 || known.index < point.index) known = point;
   };
-  for (const InstructionId user : question.table.users_of(tensor)) {
+  for (const InstructionId user : analyzed.tensors().users_of(tensor)) {
     for (const Point point : clocks.points_of(user)) add(point);
-    if (!receives_what_is_there(question.graph, user)) continue;
+    if (!receives_what_is_there(analyzed.guaranteed_graph(), user)) continue;
     const ClockView start = clocks.before_start(user);
     for (std::size_t lane = 0; lane < start.size(); ++lane) {
       if (start[lane] > 0) add({static_cast<std::int32_t>(lane), start[lane] - 1});
@@ -49,10 +49,11 @@ std::vector<Point> last_points(const MemoryQuestion& question, const RankClocks&
 
 /// Only the points that none of the others implies. Two that imply each other are one event; the first
 /// counts.
-std::vector<Clock> deaths_of(const MemoryQuestion& question, const RankClocks& clocks, const Tensor& tensor) {
+std::vector<Clock> deaths_of(const AnalyzedProgram& analyzed, const RankClocks& clocks,
+                             const Tensor& tensor) {
   if (tensor.to_end) return {};
   std::vector<Point> maximal;
-  for (const Point point : last_points(question, clocks, tensor)) {
+  for (const Point point : last_points(analyzed, clocks, tensor)) {
     const auto implies = [&](Point a, Point b) {
       return clocks.before(a)[static_cast<std::size_t>(b.lane)] > b.index;
     };
@@ -76,19 +77,20 @@ bool Lifetime::is_live(ClockView moment) const {
           !std::ranges::all_of(deaths, [&](const Clock& d) { return is_within(d, moment); }));
 }
 
-std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks, RankId rank,
-                                   const Limits& limits) {
+std::vector<Lifetime> lifetimes_of(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
+                                   const RankClocks& clocks, const Limits& limits) {
   std::vector<Lifetime> lifetimes;
-  const std::vector<Tensor>& tensors = question.table.tensors;
-  const auto first = std::ranges::lower_bound(tensors, rank, {}, &Tensor::rank);
+  const std::vector<Tensor>& tensors = analyzed.tensors().tensors;
+  const auto first = std::ranges::lower_bound(tensors, clocks.rank(), {}, &Tensor::rank);
   for (auto t = static_cast<std::size_t>(first - tensors.begin());
-       t < tensors.size() && tensors[t].rank == rank; ++t) {
-    if (question.sizes[t] == 0) continue;
+       t < tensors.size() && tensors[t].rank == clocks.rank(); ++t) {
+    if (sizes[t] == 0) continue;
     limits.poll();
     limits.need(lifetimes.size(),
                 sizeof(Lifetime) + 2 * (sizeof(Birth) + clocks.lanes() * sizeof(Clock::value_type)));
-    lifetimes.push_back({static_cast<std::uint32_t>(t), question.sizes[t],
-                         births_of(question, clocks, tensors[t]), deaths_of(question, clocks, tensors[t])});
+    lifetimes.push_back({static_cast<std::uint32_t>(t), sizes[t],
+                         births_of(analyzed.tensors(), clocks, tensors[t]),
+                         deaths_of(analyzed, clocks, tensors[t])});
   }
   return lifetimes;
 }

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "limits.hpp"
-#include "ppsim/verifier/memory/memory.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "rank_clocks.hpp"
 
 namespace ppsim::verifier {
@@ -31,8 +30,9 @@ struct Lifetime {
   [[nodiscard]] bool is_live(ClockView moment) const;
 };
 
-/// The lifetimes of a rank's tensors. Errors: throws LimitReached.
-[[nodiscard]] std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks,
-                                                 RankId rank, const Limits& limits);
+/// The lifetimes of the tensors of the rank of the clocks. Errors: throws LimitReached.
+[[nodiscard]] std::vector<Lifetime> lifetimes_of(const AnalyzedProgram& analyzed,
+                                                 const std::vector<Bytes>& sizes, const RankClocks& clocks,
+                                                 const Limits& limits);
 
 }  // namespace ppsim::verifier

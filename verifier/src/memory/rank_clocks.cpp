@@ -34,8 +34,8 @@ bool is_within(ClockView a, ClockView b) {
 class RankPoints {
  public:
   RankPoints(const ClockRequest& request, RankClocks& out)
-      : program_(request.question.program),
-        graph_(request.question.graph),
+      : program_(request.analyzed.program()),
+        graph_(request.analyzed.guaranteed_graph()),
         out_(out),
         first_(program_.first(request.rank)),
         last_(program_.last(request.rank)),
@@ -45,7 +45,7 @@ class RankPoints {
     out_.first_ = first_;
     const std::vector<std::size_t> channel = channels_of_messages(graph_);
     out_.point_begin_.push_back(0);
-    for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program_.ids_of(request.rank)) {
       for (const std::uint32_t m : graph_.messages_of(id)) number_message(m, channel[m], id);
       if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
         number_meeting(static_cast<std::size_t>(meeting));
@@ -138,7 +138,7 @@ std::int32_t* RankClocks::row_of(Point point) {
   return before_point_.data() + row * lanes_;
 }
 
-RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) {
+RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) : rank_(request.rank) {
   const RankPoints points(request, *this);
   limits.need(points.size() + points.instructions() + 1, lanes_ * sizeof(std::int32_t) + 1);
   before_point_.assign(points.size() * lanes_, 0);

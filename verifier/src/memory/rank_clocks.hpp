@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "limits.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/clock_plan.hpp"
-#include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/ir/program.hpp"
-#include "ppsim/verifier/memory/memory.hpp"
 
 namespace ppsim::verifier {
 
@@ -31,8 +29,8 @@ enum class Receipts : std::uint8_t {
 
 /// The parts of a rank's clocks.
 struct ClockRequest {
-  const MemoryQuestion& question;
-  const ClockPlan& plan;  ///< of the question's graph
+  const AnalyzedProgram& analyzed;
+  const ClockPlan& plan;  ///< of its guaranteed_graph()
   RankId rank;
   Receipts receipts = Receipts::at_once;
 };
@@ -50,6 +48,7 @@ class RankClocks {
   /// Errors: throws LimitReached.
   RankClocks(const ClockRequest& request, const Limits& limits);
 
+  [[nodiscard]] RankId rank() const { return rank_; }
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
   /// The instructions that must be complete before one of the rank starts; it starts as soon as they are.
   [[nodiscard]] ClockView before_start(InstructionId id) const {
@@ -76,6 +75,7 @@ class RankClocks {
   /// Null where the event is none of the rank's.
   [[nodiscard]] std::int32_t* row_of(const RankPoints& points, ClockEvent event, std::uint32_t subject);
 
+  RankId rank_;
   InstructionId first_;
   std::size_t lanes_ = 0;
   std::vector<std::size_t> point_begin_;

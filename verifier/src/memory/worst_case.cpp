@@ -117,20 +117,42 @@ std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, Clo
   return starts;
 }
 
-struct SearchLimits {
-  Limits of_search = {};
-  std::size_t branches = 10'000;
+/// The worst cases of the ranks of one Program.
+class RankCases {
+ public:
+  RankCases(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes, const Limits& limits,
+            std::size_t branch_limit)
+      : analyzed_(analyzed),
+        sizes_(sizes),
+        limits_(limits),
+        branch_limit_(branch_limit),
+        plan_(analyzed.guaranteed_graph(), analyzed.order()) {}
+
+  /// Errors: throws LimitReached.
+  [[nodiscard]] std::optional<WorstCase> of(RankId rank) const;
+
+ private:
+  [[nodiscard]] RankClocks clocks_of(RankId rank, Receipts receipts) const {
+    return {{analyzed_, plan_, rank, receipts}, limits_};
+  }
+  [[nodiscard]] std::vector<Lifetime> lifetimes(const RankClocks& clocks) const {
+    return lifetimes_of(analyzed_, sizes_, clocks, limits_);
+  }
+
+  const AnalyzedProgram& analyzed_;
+  const std::vector<Bytes>& sizes_;
+  const Limits& limits_;
+  std::size_t branch_limit_;
+  ClockPlan plan_;
 };
 
-std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& question, const ClockPlan& plan,
-                                       const SearchLimits& search_limits) {
-  const Limits& limits = search_limits.of_search;
-  const TransportCapabilities& kept = question.graph.capabilities;
+std::optional<WorstCase> RankCases::of(RankId rank) const {
+  const TransportCapabilities& kept = analyzed_.guaranteed_graph().capabilities;
   const bool lags = kept.receipts_lag();
-  const RankClocks clocks({question, plan, rank, lags ? Receipts::lag : Receipts::at_once}, limits);
-  const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
-  Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
-  WorstCaseSearch search(lifetimes, clocks.lanes(), search_limits.branches, limits);
+  const RankClocks clocks = clocks_of(rank, lags ? Receipts::lag : Receipts::at_once);
+  const std::vector<Lifetime> lifetimes = this->lifetimes(clocks);
+  Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits_);
+  WorstCaseSearch search(lifetimes, clocks.lanes(), branch_limit_, limits_);
   if (!search.run(root)) return std::nullopt;
   WorstCase worst;
   worst.rank = rank;
@@ -143,8 +165,8 @@ std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& questi
   }
   if (kept.credits && !lags) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
-    const RankClocks lagging({question, plan, rank, Receipts::lag}, limits);
-    root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
+    const RankClocks lagging = clocks_of(rank, Receipts::lag);
+    root = heaviest_closure(this->lifetimes(lagging), lagging.lanes(), limits_);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
   return worst;
@@ -152,22 +174,23 @@ std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& questi
 
 }  // namespace
 
-std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
-                                           std::size_t branch_limit) {
-  const ClockPlan plan(question.graph, question.order);
-  return worst_case_of(rank, question, plan, {Limits(), branch_limit});
+std::optional<WorstCase> worst_case_memory(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
+                                           RankId rank, std::size_t branch_limit) {
+  const Limits unlimited;
+  return RankCases(analyzed, sizes, unlimited, branch_limit).of(rank);
 }
 
-std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, const MemoryQuestion& question,
+std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits,
+                                                         const AnalyzedProgram& analyzed,
+                                                         const std::vector<Bytes>& sizes,
                                                          std::span<const RankId> ranks) {
   constexpr std::size_t kWorthAThread = 50'000;  // instructions that clocks pass through
   const std::size_t threads =
-      limits.memory_limited() ? 1 : 1 + ranks.size() * question.graph.size() / kWorthAThread;
-  limits.need(1, ClockPlan::bytes_of(question.graph));
-  const ClockPlan plan(question.graph, question.order);
+      limits.memory_limited() ? 1 : 1 + ranks.size() * analyzed.program().size() / kWorthAThread;
+  limits.need(1, ClockPlan::bytes_of(analyzed.guaranteed_graph()));
+  const RankCases cases(analyzed, sizes, limits, kBranchLimit);
   std::vector<std::optional<WorstCase>> worst(ranks.size());
-  in_parallel(ranks.size(), threads,
-              [&](std::size_t i) { worst[i] = worst_case_of(ranks[i], question, plan, {limits}); });
+  in_parallel(ranks.size(), threads, [&](std::size_t i) { worst[i] = cases.of(ranks[i]); });
   return worst;
 }
 

@@ -9,11 +9,12 @@
 
 namespace ppsim::verifier {
 
-/// worst_case_memory of several ranks at a time, each where it stands in `ranks`, within limits. Where memory
+/// worst_case_memory of several ranks at a time, each at its place in `ranks`, within limits. Where memory
 /// is limited they are looked at one after another, since each of them may take all of it. Errors: throws
 /// LimitReached.
 [[nodiscard]] std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits,
-                                                                       const MemoryQuestion& question,
+                                                                       const AnalyzedProgram& analyzed,
+                                                                       const std::vector<Bytes>& sizes,
                                                                        std::span<const RankId> ranks);
 
 }  // namespace ppsim::verifier

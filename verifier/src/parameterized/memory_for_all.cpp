@@ -323,11 +323,10 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
   const AnalyzedProgram analyzed(program, of_ranks.waits);
   if (!analyzed.order().complete) return std::nullopt;
   const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), of_ranks.sizes);
-  const MemoryQuestion question{analyzed, bytes};
   constexpr Bytes kMax = std::numeric_limits<Bytes>::max();
   std::vector<Bytes> result(static_cast<std::size_t>(program.pipeline().ranks()), 0);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
-    Bytes& all = result[question.table.tensors[t].rank.index()];
+    Bytes& all = result[analyzed.tensors().tensors[t].rank.index()];
     all = bytes[t] > kMax - all ? kMax : all + bytes[t];
   }
   std::vector<RankId> ranks;
@@ -335,7 +334,7 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
     if (of_ranks.enough.empty() || result[r] > of_ranks.enough[r])
       ranks.emplace_back(static_cast<std::int32_t>(r));
   }
-  for (const std::optional<WorstCase>& worst : worst_cases_within(limits, question, ranks)) {
+  for (const std::optional<WorstCase>& worst : worst_cases_within(limits, analyzed, bytes, ranks)) {
     if (!worst) return std::nullopt;
     result[worst->rank.index()] = worst->bytes;
   }

@@ -30,13 +30,11 @@ void visit(const Program& program, InstructionId id, LastAdded& last, std::vecto
 }  // namespace
 
 // Compute runs in issue order on one queue of the rank, so the lists alone decide.
-Answer check_ascending_accumulation(const Question& question) {
-  const Program& program = question.program;
+Answer check_ascending_accumulation(const AnalyzedProgram& analyzed) {
+  const Program& program = analyzed.program();
   LastAdded last;
   std::vector<Violation> found;
-  for (const InstructionId id : program.ids()) {
-    visit(program, id, last, found);
-  }
+  for (const InstructionId id : program.ids()) visit(program, id, last, found);
   return {proved_unless(std::move(found))};
 }
 

@@ -71,17 +71,18 @@ Violation misplaced(const Program& program, const ExecutionGraph& graph, Index m
 
 }  // namespace
 
-Answer check_collective_order(const Question& question) {
-  const ExecutionGraph& graph = question.analyzed.graph();
+Answer check_collective_order(const AnalyzedProgram& analyzed) {
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.graph();
   std::vector<Violation> found;
   for (const CollectiveMatch& meeting : graph.meetings) {
-    if (!meeting.complete) found.push_back(incomplete(question.program, graph, meeting));
+    if (!meeting.complete) found.push_back(incomplete(program, graph, meeting));
   }
-  for (const Violation& violation : match_violations(question.program, question.analyzed.graph())) {
+  for (const Violation& violation : match_violations(program, graph)) {
     if (graph.meeting_of[violation.instruction.index()] >= 0) found.push_back(violation);
   }
-  for (const Index meeting : unplaced(order_of(question.program, graph))) {
-    found.push_back(misplaced(question.program, graph, meeting));
+  for (const Index meeting : unplaced(order_of(program, graph))) {
+    found.push_back(misplaced(program, graph, meeting));
   }
   return {proved_unless(std::move(found))};
 }

@@ -13,39 +13,38 @@ namespace {
 
 /// States of an exploration that the memory budget has room for. Of what was seen a bit per instruction is
 /// kept, of what is open one for each start, completion and message.
-std::size_t states_within_budget(const Question& question) {
-  const std::size_t state = 2 * question.program.size() + 512;
-  const auto budget = question.options.memory_budget;
-  return budget ? static_cast<std::size_t>(*budget) / state : question.options.state_limit;
+std::size_t states_within_budget(const Program& program, const VerifyOptions& options) {
+  const std::size_t state = 2 * program.size() + 512;
+  const auto budget = options.memory_budget;
+  return budget ? static_cast<std::size_t>(*budget) / state : options.state_limit;
 }
 
 /// The verdict under a residency limit, for a Program that finishes without it.
-Answer under_residency(const Question& question) {
-  const TransportCapabilities& capabilities = question.options.capabilities;
-  if (*capabilities.residency >= max_in_flight(question.program)) {
+Answer under_residency(const AnalyzedProgram& analyzed, const VerifyOptions& options,
+                       const Deadline& deadline) {
+  const Program& program = analyzed.program();
+  if (*analyzed.capabilities().residency >= max_in_flight(program)) {
     return {Proved{}, "graph", {"the residency limit is never reached"}};
   }
-  const std::size_t affordable = states_within_budget(question);
+  const std::size_t affordable = states_within_budget(program, options);
   const Exploration found =
-      find_hung_state(question.program, capabilities, std::min(affordable, question.options.state_limit),
-                      [&] { return question.deadline.over(); });
+      find_hung_state(program, analyzed.capabilities(), std::min(affordable, options.state_limit),
+                      [&] { return deadline.over(); });
   if (!found.whole) {
-    if (question.deadline.over()) return {Unknown{kTimeLimit}, "exploration"};
-    if (affordable < question.options.state_limit) return {Unknown{kMemoryLimit}, "exploration"};
-    return {Unknown{"more than " + std::to_string(question.options.state_limit) + " " + kStateLimit},
-            "exploration"};
+    if (deadline.over()) return {Unknown{kTimeLimit}, "exploration"};
+    if (affordable < options.state_limit) return {Unknown{kMemoryLimit}, "exploration"};
+    return {Unknown{"more than " + std::to_string(options.state_limit) + " " + kStateLimit}, "exploration"};
   }
   if (!found.hung) return {Proved{}, "exploration"};
-  return {Refuted{explain_residency(question.program, question.analyzed.graph(), *found.hung)},
-          "exploration"};
+  return {Refuted{explain_residency(program, analyzed.graph(), *found.hung)}, "exploration"};
 }
 
 /// How much buffering it takes.
-void note_fewest_credits(const Question& question, Answer& answer) {
+void note_fewest_credits(const AnalyzedProgram& analyzed, const Deadline& deadline, Answer& answer) {
   constexpr double kLimitS = 5;
   constexpr std::size_t kMaxListed = 4;
-  const auto credits = fewest_credits(question.program, question.options.capabilities,
-                                      std::min(kLimitS, question.deadline.remaining_s()));
+  const auto credits =
+      fewest_credits(analyzed.program(), analyzed.capabilities(), std::min(kLimitS, deadline.remaining_s()));
   const auto* fewest = std::get_if<FewestCredits>(&credits);
   if (fewest == nullptr) return;
   std::string note = "Credits(" + std::to_string(fewest->everywhere) +
@@ -58,31 +57,31 @@ void note_fewest_credits(const Question& question, Answer& answer) {
 }
 
 /// With credits: whether rendezvous would hang, so that safety rests on the transport's buffers.
-void note_buffering(const Question& question, Answer& answer) {
-  TransportCapabilities strict = question.options.capabilities;
+void note_buffering(const AnalyzedProgram& analyzed, const Deadline& deadline, Answer& answer) {
+  TransportCapabilities strict = analyzed.capabilities();
   if (!strict.credits) return;
   strict.credits.reset();
-  const AnalyzedProgram unbuffered(question.program, strict);
+  const AnalyzedProgram unbuffered(analyzed.program(), strict);
   if (unbuffered.order().complete) return;
-  const Deadlock deadlock = explain_deadlock(question.program, unbuffered.graph(), unbuffered.order());
+  const Deadlock deadlock = explain_deadlock(analyzed.program(), unbuffered.graph(), unbuffered.order());
   std::string note = "safe only by buffering: under rendezvous ";
   note += deadlock.cycle.empty() ? to_string(deadlock.culprits.front()) : to_string(deadlock.cycle.front());
   answer.notes.push_back(std::move(note));
-  note_fewest_credits(question, answer);
+  note_fewest_credits(analyzed, deadline, answer);
 }
 
-void cross_check(const Question& question, bool finishes, Answer& answer) {
-  const VerifyOptions& options = question.options;
-  const SolverAnswer solver = deadlock_by_z3(
-      question.program, options.capabilities,
-      {question.deadline.remaining_s(), options.memory_budget, options.queries, options.stopped});
+void cross_check(const AnalyzedProgram& analyzed, const VerifyOptions& options, const Deadline& deadline,
+                 Answer& answer) {
+  const SolverAnswer solver =
+      deadlock_by_z3(analyzed.program(), analyzed.capabilities(),
+                     {deadline.remaining_s(), options.memory_budget, options.queries, options.stopped});
   switch (solver.outcome) {
     case SolverAnswer::Outcome::unknown:
       answer.notes.push_back("Z3: unknown, " + solver.reason);
       return;
     case SolverAnswer::Outcome::deadlock_free:
     case SolverAnswer::Outcome::deadlock:
-      PPSIM_CHECK((solver.outcome == SolverAnswer::Outcome::deadlock_free) == finishes,
+      PPSIM_CHECK((solver.outcome == SolverAnswer::Outcome::deadlock_free) == analyzed.order().complete,
                   "Z3 and the graph disagree about deadlock");
       answer.notes.emplace_back("Z3 agrees");
       return;
@@ -105,23 +104,22 @@ int max_in_flight(const Program& program) {
   return most;
 }
 
-Answer check_deadlock_free(const Question& question) {
-  if (!question.analyzed.is_matched()) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};
+Answer check_deadlock_free(const AnalyzedProgram& analyzed, const VerifyOptions& options,
+                           const Deadline& deadline) {
+  if (!analyzed.is_matched()) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};
   Answer answer{Proved{}, "graph"};
-  if (!question.analyzed.order().complete) {
-    Deadlock deadlock =
-        explain_deadlock(question.program, question.analyzed.graph(), question.analyzed.order());
+  if (!analyzed.order().complete) {
+    Deadlock deadlock = explain_deadlock(analyzed.program(), analyzed.graph(), analyzed.order());
     if (!deadlock.cycle.empty()) {
-      const auto genuine = recheck_cycle(question.program, question.analyzed.graph(), deadlock.cycle);
+      const auto genuine = recheck_cycle(analyzed.program(), analyzed.graph(), deadlock.cycle);
       PPSIM_CHECK(genuine.has_value(), "a reported cycle is none: " + genuine.error().message);
     }
     answer.verdict = Refuted{std::move(deadlock)};
-  } else if (question.options.capabilities.residency) {
-    answer = under_residency(question);
+  } else if (analyzed.capabilities().residency) {
+    answer = under_residency(analyzed, options, deadline);
   }
-  if (question.options.cross_check || question.options.queries)
-    cross_check(question, question.analyzed.order().complete, answer);
-  if (std::holds_alternative<Proved>(answer.verdict)) note_buffering(question, answer);
+  if (options.cross_check || options.queries) cross_check(analyzed, options, deadline, answer);
+  if (std::holds_alternative<Proved>(answer.verdict)) note_buffering(analyzed, deadline, answer);
   return answer;
 }
 

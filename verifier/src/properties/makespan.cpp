@@ -17,9 +17,9 @@ std::optional<std::vector<Nanoseconds>> times_of(const PathGraph& paths, const C
   return end_times(paths, durations);
 }
 
-LateEnd late_end(const Question& question, const PathGraph& paths, const std::vector<Nanoseconds>& ends) {
-  const CostTable& costs = question.options.costs->most;
-  LateEnd late{costs, ends[paths.end], *question.options.makespan_limit, {}};
+LateEnd late_end(const VerifyOptions& options, const PathGraph& paths, const std::vector<Nanoseconds>& ends) {
+  const CostTable& costs = options.costs->most;
+  LateEnd late{costs, ends[paths.end], *options.makespan_limit, {}};
   for (const std::uint32_t at : longest_path(paths, ends)) {
     const PathPoint& point = paths.points[at];
     const Nanoseconds duration = costs(paths.classes[static_cast<std::size_t>(point.cost_class)]);
@@ -32,22 +32,23 @@ LateEnd late_end(const Question& question, const PathGraph& paths, const std::ve
 
 // Times are maxima of sums of costs, so none falls when a cost rises: whatever each action takes within its
 // bounds, the step is longest where all take most.
-Answer check_makespan(const Question& question, std::optional<MakespanRange>& range) {
+Answer check_makespan(const AnalyzedProgram& analyzed, const VerifyOptions& options,
+                      std::optional<MakespanRange>& range) {
   constexpr auto kMethod = "longest path";
-  if (!question.options.costs) return {Unknown{"no costs are given"}, kMethod};
-  if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, kMethod};
-  const auto& residency = question.options.capabilities.residency;
-  if (residency && *residency < max_in_flight(question.program))
+  const Program& program = analyzed.program();
+  if (!options.costs) return {Unknown{"no costs are given"}, kMethod};
+  if (!analyzed.finishes()) return {Unknown{why_stuck(analyzed)}, kMethod};
+  const auto& residency = analyzed.capabilities().residency;
+  if (residency && *residency < max_in_flight(program))
     return {Unknown{"under a residency limit times depend on which operation takes a place"}, kMethod};
-  const PathGraph paths = path_graph(question.program, question.analyzed.graph(), question.analyzed.order());
-  const auto latest = times_of(paths, question.options.costs->most);
+  const PathGraph paths = path_graph(program, analyzed.graph(), analyzed.order());
+  const auto latest = times_of(paths, options.costs->most);
   if (!latest) return {Unknown{"the costs add up to more than 64 bits of nanoseconds"}, kMethod};
-  const PathGraph fewer =
-      path_graph(question.program, question.analyzed.timed_graph(), question.analyzed.order());
-  range = MakespanRange{(*times_of(fewer, question.options.costs->least))[fewer.end], (*latest)[paths.end]};
-  const auto& limit = question.options.makespan_limit;
+  const PathGraph fewer = path_graph(program, analyzed.timed_graph(), analyzed.order());
+  range = MakespanRange{(*times_of(fewer, options.costs->least))[fewer.end], (*latest)[paths.end]};
+  const auto& limit = options.makespan_limit;
   if (!limit || range->most <= *limit) return {Proved{}, kMethod};
-  return {Refuted{late_end(question, paths, *latest)}, kMethod};
+  return {Refuted{late_end(options, paths, *latest)}, kMethod};
 }
 
 }  // namespace ppsim::verifier

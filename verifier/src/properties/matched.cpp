@@ -2,8 +2,8 @@
 
 namespace ppsim::verifier {
 
-Answer check_matched(const Question& question) {
-  return {proved_unless(match_violations(question.program, question.analyzed.graph()))};
+Answer check_matched(const AnalyzedProgram& analyzed) {
+  return {proved_unless(match_violations(analyzed.program(), analyzed.graph()))};
 }
 
 }  // namespace ppsim::verifier

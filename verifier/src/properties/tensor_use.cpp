@@ -19,12 +19,16 @@ bool shares_queue(const std::vector<int>& a, const std::vector<int>& b) {
 /// queues and the waits of an instruction; happens-before of the rank is made for the rest alone.
 class RankOrder {
  public:
-  explicit RankOrder(const Question& question) : question_(question) {}
+  RankOrder(const AnalyzedProgram& analyzed, const Limits& limits)
+      : program_(analyzed.program()),
+        graph_(analyzed.guaranteed_graph()),
+        order_(analyzed.order()),
+        limits_(limits) {}
 
   /// One queue runs both, or what `second` waits for does.
   [[nodiscard]] bool directly_before(InstructionId first, InstructionId second) const {
     if (behind(first, second)) return true;
-    const auto waits = question_.analyzed.guaranteed_graph().predecessors_of(second);
+    const auto waits = graph_.predecessors_of(second);
     return std::ranges::any_of(waits, [&](InstructionId w) { return w == first || behind(first, w); });
   }
   [[nodiscard]] bool completes_before_start(InstructionId first, InstructionId second) {
@@ -36,22 +40,23 @@ class RankOrder {
 
  private:
   [[nodiscard]] bool behind(InstructionId first, InstructionId second) const {
-    const Program& program = question_.program;
-    return first < second && shares_queue(program.queues_of(first), program.queues_of(second));
+    return first < second && shares_queue(program_.queues_of(first), program_.queues_of(second));
   }
   const HappensBefore& clocks(InstructionId id) {
-    const RankId rank = question_.program.rank_of(id);
+    const RankId rank = program_.rank_of(id);
     if (!clocks_ || rank_ != rank) {
-      question_.limits().poll();
-      if (!plan_) plan_.emplace(question_.analyzed.guaranteed_graph(), question_.analyzed.order());
-      clocks_ =
-          HappensBefore::of_rank(question_.program, question_.analyzed.guaranteed_graph(), *plan_, rank);
+      limits_.poll();
+      if (!plan_) plan_.emplace(graph_, order_);
+      clocks_ = HappensBefore::of_rank(program_, graph_, *plan_, rank);
       rank_ = rank;
     }
     return *clocks_;
   }
 
-  const Question& question_;
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  const RunOrder& order_;
+  const Limits& limits_;
   std::optional<ClockPlan> plan_;
   RankId rank_;
   std::optional<HappensBefore> clocks_;
@@ -59,7 +64,8 @@ class RankOrder {
 
 class Checker {
  public:
-  explicit Checker(const Question& question) : program_(question.program), order_(question) {}
+  Checker(const AnalyzedProgram& analyzed, const Limits& limits)
+      : program_(analyzed.program()), order_(analyzed, limits) {}
 
   std::vector<Violation> run() {
     TensorUses uses = tensor_uses(program_);
@@ -133,9 +139,9 @@ class Checker {
 
 }  // namespace
 
-Answer check_tensor_use(const Question& question) {
-  if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, "graph"};
-  return {proved_unless(Checker(question).run()), "graph"};
+Answer check_tensor_use(const AnalyzedProgram& analyzed, const Limits& limits) {
+  if (!analyzed.finishes()) return {Unknown{why_stuck(analyzed)}, "graph"};
+  return {proved_unless(Checker(analyzed, limits).run()), "graph"};
 }
 
 }  // namespace ppsim::verifier

@@ -181,12 +181,13 @@ class RankVersions {
 }  // namespace
 
 // The copies of a block on several ranks are one block: each is updated from the sum of all gradients.
-Answer check_weight_versions(const Question& question) {
-  const Pipeline& pipeline = question.program.pipeline();
+Answer check_weight_versions(const AnalyzedProgram& analyzed) {
+  const Program& program = analyzed.program();
+  const Pipeline& pipeline = program.pipeline();
   std::vector<Violation> found;
   std::string held = "versions held per rank:";
   for (const RankId r : pipeline.rank_ids()) {
-    RankVersions rank(question.program, r, found);
+    RankVersions rank(program, r, found);
     rank.walk();
     held += ' ' + std::to_string(rank.most());
   }

@@ -2,8 +2,8 @@
 
 namespace ppsim::verifier {
 
-Answer check_well_formed(const Question& question) {
-  return {proved_unless(well_formed_violations(question.program, question.analyzed.graph()))};
+Answer check_well_formed(const AnalyzedProgram& analyzed) {
+  return {proved_unless(well_formed_violations(analyzed.program(), analyzed.graph()))};
 }
 
 }  // namespace ppsim::verifier

@@ -24,23 +24,18 @@ struct WorstCase {
   friend bool operator==(const WorstCase&, const WorstCase&) = default;
 };
 
-/// A Program that finishes, and what its tensors take. Only refers to its parts.
-struct MemoryQuestion {
-  const AnalyzedProgram& analyzed;
-  const std::vector<Bytes>& sizes;  ///< per tensor of the table
-  const Program& program = analyzed.program();
-  const ExecutionGraph& graph = analyzed.guaranteed_graph();  ///< bounds rest on what always occurs
-  const RunOrder& order = analyzed.order();
-  const TensorTable& table = analyzed.tensors();
-};
+/// How many cuts branch and bound may need unless told otherwise.
+inline constexpr std::size_t kBranchLimit = 10'000;
 
 /// Exact worst case of one rank: a maximum-weight closure of the happens-before order of the rank's
 /// completions, by minimum cut; where a tensor is freed by the last of several unordered users (or written
 /// first by one of several), branch and bound over which one it is. Without residency limit; with one, an
-/// upper bound. Returns: nothing when branch and bound needs more than `branch_limit` cuts. Source: Picard,
-/// "Maximal closure of a graph", Management Science 22 (1976).
-[[nodiscard]] std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
-                                                         std::size_t branch_limit = 10'000);
+/// upper bound. The order is that of the waits which always occur. `sizes` has what each tensor of
+/// analyzed.tensors() takes. Requires: the Program finishes. Returns: nothing when branch and bound needs
+/// more than `branch_limit` cuts. Source: Picard, "Maximal closure of a graph", Management Science 22 (1976).
+[[nodiscard]] std::optional<WorstCase> worst_case_memory(const AnalyzedProgram& analyzed,
+                                                         const std::vector<Bytes>& sizes, RankId rank,
+                                                         std::size_t branch_limit = kBranchLimit);
 
 /// Starts and completions of all instructions in an order that a run can take, encoded as in RunOrder.
 struct FiringOrder {
@@ -55,7 +50,8 @@ struct FiringOrder {
                                        const WorstCase& worst);
 
 /// Memory of `rank` after the first `moment` items of a firing order, counted from the tensors alone.
-[[nodiscard]] Bytes memory_at(const MemoryQuestion& question, RankId rank, const FiringOrder& firing);
+[[nodiscard]] Bytes memory_at(const TensorTable& tensors, const std::vector<Bytes>& sizes, RankId rank,
+                              const FiringOrder& firing);
 
 }  // namespace ppsim::verifier
 
@@ -63,7 +59,6 @@ namespace ppsim {
 using verifier::firing_order;
 using verifier::FiringOrder;
 using verifier::memory_at;
-using verifier::MemoryQuestion;
 using verifier::worst_case_memory;
 using verifier::WorstCase;
 }  // namespace ppsim
