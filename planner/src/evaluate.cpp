@@ -85,22 +85,22 @@ bool sends(const Program& program) {
 
 }  // namespace
 
-StepWork Evaluation::work() const {
+StepWork SimulatedStep::work() const {
   // The backward is two thirds of the operations that training counts.
   const double share = trains(program()) ? 1 : 1.0 / 3;
   return {costs.tokens_per_step.value_or(0), share * costs.model_flops_per_step.value_or(0),
           costs.peak_flops.value_or(0)};
 }
 
-Nanoseconds Evaluation::step() const { return whole_step(program(), costs.ends, metrics.times); }
+Nanoseconds SimulatedStep::step() const { return whole_step(program(), costs.ends, metrics.times); }
 
-Bytes Evaluation::peak_bytes() const {
+Bytes SimulatedStep::peak_bytes() const {
   Bytes most = 0;
   for (const RankMetrics& rank : metrics.ranks) most = std::max(most, rank.peak_bytes);
   return most;
 }
 
-std::optional<Bytes> Evaluation::sent_bytes() const {
+std::optional<Bytes> SimulatedStep::sent_bytes() const {
   if (!costs.has_sizes) return std::nullopt;
   Bytes sum = 0;
   for (const RankMetrics& rank : metrics.ranks) sum = checked_add(sum, rank.sent_bytes);
@@ -108,17 +108,17 @@ std::optional<Bytes> Evaluation::sent_bytes() const {
   return sum;
 }
 
-std::optional<Bytes> Evaluation::sent_bytes(RankId rank) const {
+std::optional<Bytes> SimulatedStep::sent_bytes(RankId rank) const {
   return sent_bytes() ? std::optional(metrics.ranks[rank].sent_bytes) : std::nullopt;
 }
 
-Bytes Evaluation::max_communicator_bytes() const {
+Bytes SimulatedStep::max_communicator_bytes() const {
   Bytes most = 0;
   for (const Bytes of_rank : communicator_bytes) most = std::max(most, of_rank);
   return most;
 }
 
-bool Evaluation::fits() const {
+bool SimulatedStep::fits() const {
   if (!costs.memory_limit) return true;
   for (const RankId rank : metrics.ranks.ids()) {
     const Bytes beside = communicator_bytes.empty() ? 0 : communicator_bytes[rank];
@@ -127,8 +127,8 @@ bool Evaluation::fits() const {
   return true;
 }
 
-Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
-                              const TransportCapabilities& capabilities) {
+Expected<SimulatedStep> evaluate(std::string name, Program program, CostBinding costs,
+                                 const TransportCapabilities& capabilities) {
   PhaseTimes phases;
   Stopwatch watch;
   AnalyzedProgram analyzed(std::move(program), capabilities);
@@ -138,9 +138,9 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
   if (!run) return tl::unexpected(run.error());
   if (!*run) return tl::unexpected(to_error(analyzed.program(), run->error()));
   static_cast<void>(watch.lap());
-  Evaluation result{std::move(name), std::move(analyzed), std::move(costs), **std::move(run), {}};
+  SimulatedStep result{std::move(name), std::move(analyzed), std::move(costs), **std::move(run), {}};
   result.tensors = sized_tensors(result.program(), result.costs.tables.sizes);
-  result.metrics = measure(result.view(), result.tensors);
+  result.metrics = measure(result.timed_run(), result.tensors);
   phases.metrics = watch.lap();
   result.simulate_seconds = static_cast<double>(phases.simulation) * 1e-9;
   result.phases = phases;

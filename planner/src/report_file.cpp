@@ -10,7 +10,7 @@ namespace ppsim::planner {
 namespace {
 
 /// For whoever asks: which Program, costs and sizes these are.
-std::vector<ReportFact> hashes_of(const RunView& run) {
+std::vector<ReportFact> hashes_of(const TimedRun& run) {
   constexpr auto kPlain = ReportFact::Tone::plain;
   return {{"program", program_hash(run.program), kPlain, true},
           {"costs", costs_hash(run.costs), kPlain, true},
@@ -24,8 +24,8 @@ std::string written(const T& value) {
   return text.str();
 }
 
-ReportEntry entry_of(const Evaluation& step) {
-  ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
+ReportEntry entry_of(const SimulatedStep& step) {
+  ReportEntry entry{step.name, step.timed_run(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
   entry.step = step.step();
   entry.facts = {{"pipeline", written(step.program().pipeline())},
@@ -39,7 +39,7 @@ ReportEntry entry_of(const Evaluation& step) {
                            step.fits() ? ReportFact::Tone::good : ReportFact::Tone::bad});
   }
   if (!step.costs.has_sizes) entry.facts.push_back({"memory", "unknown: no sizes are given"});
-  const auto hashes = hashes_of(step.view());
+  const auto hashes = hashes_of(step.timed_run());
   entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
   return entry;
 }
@@ -55,7 +55,7 @@ Expected<void> write_overlay(const std::string& path, const std::vector<ReportEn
   return write_text_file(path, page.view());
 }
 
-ReportEntry measured_entry(const RunView& measured, const RunMetrics& metrics) {
+ReportEntry measured_entry(const TimedRun& measured, const RunMetrics& metrics) {
   ReportEntry entry{"measured", measured, metrics};
   entry.facts = {{"pipeline", written(measured.program.pipeline())},
                  {"transport", written(measured.analyzed.capabilities())}};
@@ -67,9 +67,9 @@ ReportEntry measured_entry(const RunView& measured, const RunMetrics& metrics) {
 
 }  // namespace
 
-Expected<void> write_run_report(const std::string& path, const RunView& measured, const TimedTrace& simulated,
-                                const std::string& command) {
-  const RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
+Expected<void> write_run_report(const std::string& path, const TimedRun& measured,
+                                const TimedTrace& simulated, const std::string& command) {
+  const TimedRun prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
   const RunMetrics measured_metrics = measure(measured);
   const RunMetrics simulated_metrics = measure(prediction);
   ReportEntry below = measured_entry(prediction, simulated_metrics);
@@ -77,18 +77,18 @@ Expected<void> write_run_report(const std::string& path, const RunView& measured
   return write_overlay(path, {measured_entry(measured, measured_metrics), below}, command);
 }
 
-Expected<void> write_run_report(const std::string& path, const RunView& measured, const Evaluation& simulated,
-                                const std::string& command) {
+Expected<void> write_run_report(const std::string& path, const TimedRun& measured,
+                                const SimulatedStep& simulated, const std::string& command) {
   const RunMetrics measured_metrics = measure(measured);
   ReportEntry below = entry_of(simulated);
   below.name = "simulated";
   return write_overlay(path, {measured_entry(measured, measured_metrics), below}, command);
 }
 
-Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,
+Expected<void> write_report_file(const std::string& path, std::span<const SimulatedStep> steps,
                                  std::span<const ReportWork> works, const std::string& command) {
   std::vector<ReportEntry> entries;
-  for (const Evaluation& step : steps) entries.push_back(entry_of(step));
+  for (const SimulatedStep& step : steps) entries.push_back(entry_of(step));
   for (std::size_t i = 0; i < works.size(); ++i) {
     entries[i].work = works[i].text;
     entries[i].same_work = works[i].same;

@@ -24,7 +24,7 @@ bool on_compute(const Program& program, InstructionId id) {
 /// Attributes the gaps of all compute queues.
 class GapWalk {
  public:
-  explicit GapWalk(const RunView& run) : run_(run) {
+  explicit GapWalk(const TimedRun& run) : run_(run) {
     for (const Span& span : run.trace.spans) {
       if (step_.end == 0 || span.start.time < step_.begin) step_.begin = span.start.time;
       step_.end = std::max(step_.end, span.end.time);
@@ -107,14 +107,14 @@ class GapWalk {
     return {in_flight, run_.costs(cost_class_of(run_.program.all_actions()[message.send_action]))};
   }
 
-  const RunView& run_;
+  const TimedRun& run_;
   Interval step_;
   IdleSplit split_;
 };
 
 }  // namespace
 
-IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
+IdleSplit idle_split(const TimedRun& run) { return GapWalk(run).walk(); }
 
 RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                           const VerifiedRun& run) {

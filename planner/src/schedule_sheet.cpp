@@ -39,7 +39,7 @@ double activations_of_one(const Pipeline& pipeline, RankId rank) {
   return static_cast<double>(visited) * pipeline.slices();
 }
 
-double max_activations(const Evaluation& step) {
+double max_activations(const SimulatedStep& step) {
   const Pipeline& pipeline = step.program().pipeline();
   double most = 0;
   for (const RankId rank : pipeline.rank_ids()) {
@@ -49,7 +49,7 @@ double max_activations(const Evaluation& step) {
   return most;
 }
 
-std::string picture_of(const Evaluation& step) {
+std::string picture_of(const SimulatedStep& step) {
   std::ostringstream out;
   write_svg(out, step.program(), step.trace, {.width = 640, .row_height = 24, .rows_only = true});
   return out.str();

@@ -7,7 +7,7 @@
 
 namespace ppsim::planner {
 
-Expected<void> write_trace_file(const std::string& path, const RunView& run) {
+Expected<void> write_trace_file(const std::string& path, const TimedRun& run) {
   const TracedRun only{"", run};
   return write_trace_file(path, {&only, 1});
 }

@@ -64,14 +64,15 @@ CostGrouping grouping_of(const std::string& by) {
                    {.found = by, .expected = "kind, rank, stage, link or class"}});
 }
 
-DataList sensitivities_of(const Evaluation& step, const std::string& by) {
+DataList sensitivities_of(const SimulatedStep& step, const std::string& by) {
   DataList result;
   for (const Sensitivity& of : value_of(sensitivities(step, grouping_of(by))))
     result.append(sensitivity_of(of));
   return result;
 }
 
-Data break_even_of(const Evaluation& first, const Evaluation& second, const std::string& over, bool added) {
+Data break_even_of(const SimulatedStep& first, const SimulatedStep& second, const std::string& over,
+                   bool added) {
   const CostGroup group = value_of(cost_group_from_text(over));
   const BreakEven found = value_of(break_even(first, second, {group, added}));
   nb::list ranges;
@@ -110,7 +111,7 @@ SpreadOptions spread_options(const SpreadWords& words) {
   return options;
 }
 
-Data step_spread_of(const Evaluation& step, const SpreadWords& words) {
+Data step_spread_of(const SimulatedStep& step, const SpreadWords& words) {
   const SpreadOptions options = spread_options(words);
   StepSpread spread;
   {
@@ -170,7 +171,7 @@ Data group_of(const CalibrationGroup& group) {
   return Data(result);
 }
 
-Data calibrated_of(const Evaluation* step, const Sources& sources, const CalibrationWords& words) {
+Data calibrated_of(const SimulatedStep* step, const Sources& sources, const CalibrationWords& words) {
   CalibrationRequest request;
   request.fit = fit_of(words.fit);
   for (const auto& [operation, file] : words.nccl_tests)
@@ -201,8 +202,8 @@ Data calibrated_of(const Evaluation* step, const Sources& sources, const Calibra
 }
 
 /// The measured step, as it is replayed, and with changes.
-Data replay_of(const Evaluation& step, const std::vector<std::string>& traces,
-               const std::map<std::string, double>& changes, const Evaluation* other) {
+Data replay_of(const SimulatedStep& step, const std::vector<std::string>& traces,
+               const std::map<std::string, double>& changes, const SimulatedStep* other) {
   const MeasuredSteps steps = value_of(read_measured_steps(traces, step.program()));
   if (steps.traces.empty())
     throw CoreError({ErrorCode::bad_argument, "no trace", {.expected = "a measured step"}});

@@ -9,7 +9,7 @@
 namespace ppsim::python {
 namespace {
 
-Evaluation at_unit_costs(const Ir& ir) {
+SimulatedStep at_unit_costs(const Ir& ir) {
   const CostSource units = value_of(parse_unit_costs("F=1"));
   CostBinding costs = value_of(bind_cost_source(units, pipeline_of(ir)));
   Program program = value_of(to_program(ir, {}, &costs.tables.costs));
@@ -33,7 +33,7 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 std::string unit_svg(const Ir& ir, const std::string& title, int width) {
-  const Evaluation step = at_unit_costs(ir);
+  const SimulatedStep step = at_unit_costs(ir);
   std::ostringstream out;
   write_svg(out, step.program(), step.trace, {.title = title.empty() ? step.name : title, .width = width});
   return out.str();
@@ -48,7 +48,7 @@ std::string unit_html(const Ir& ir) {
 }
 
 std::string unit_text(const Ir& ir, int width) {
-  const Evaluation step = at_unit_costs(ir);
+  const SimulatedStep step = at_unit_costs(ir);
   std::ostringstream out;
   write_text_timeline(out, step.program(), step.trace, {.width = width});
   return out.str();

@@ -57,11 +57,11 @@ SharedDevices devices_of(int ranks, double slowdown, double transfers, double co
   return devices;
 }
 
-Evaluation evaluated(const Program& program, const SimulationWords& words) {
+SimulatedStep evaluated(const Program& program, const SimulationWords& words) {
   CostBinding bound = bound_costs(words.costs, program.pipeline());
   check_tables(words.costs, bound, program);
-  Evaluation step = value_of(evaluate(words.name, program, std::move(bound),
-                                      capabilities_named(words.transport, words.buffers, words.costs)));
+  SimulatedStep step = value_of(evaluate(words.name, program, std::move(bound),
+                                         capabilities_named(words.transport, words.buffers, words.costs)));
   SharedDevices devices = words.devices;
   devices.ranks = std::min(devices.ranks, program.pipeline().ranks());
   value_of(slow_down(step, devices));
@@ -129,13 +129,13 @@ Bytes1d sweep(const Program& program, const Sources& sources, const std::vector<
   return bytes_in<PointTimes>(owner, items);
 }
 
-std::string svg_of(const Evaluation& step, const std::string& title, int width) {
+std::string svg_of(const SimulatedStep& step, const std::string& title, int width) {
   std::ostringstream out;
   write_svg(out, step.program(), step.trace, {.title = title, .width = width});
   return out.str();
 }
 
-std::string text_of(const Evaluation& step, int width) {
+std::string text_of(const SimulatedStep& step, int width) {
   std::ostringstream out;
   write_text_timeline(out, step.program(), step.trace, {.width = width});
   return out.str();
@@ -152,7 +152,7 @@ nb::typed<nb::dict, nb::str, nb::int_> bubble_of(const BubbleBreakdown& bubble) 
 }
 
 /// Bytes by kind of tensor.
-nb::object contents_of(const Evaluation& step, const std::vector<KindBytes>& contents) {
+nb::object contents_of(const SimulatedStep& step, const std::vector<KindBytes>& contents) {
   if (!step.costs.has_sizes) return nb::none();
   nb::dict result;
   for (const KindBytes& of_kind : contents)
@@ -160,7 +160,7 @@ nb::object contents_of(const Evaluation& step, const std::vector<KindBytes>& con
   return result;
 }
 
-Data rank_of(const Evaluation& step, RankId id) {
+Data rank_of(const SimulatedStep& step, RankId id) {
   const RankMetrics& rank = step.metrics.ranks[id];
   const auto size = [&](std::int64_t value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
   nb::dict result;
@@ -176,7 +176,7 @@ Data rank_of(const Evaluation& step, RankId id) {
   return result;
 }
 
-DataList ranks_of(const Evaluation& step) {
+DataList ranks_of(const SimulatedStep& step) {
   const auto contents = peak_contents(step);
   const auto allocators = allocator_peaks(step);
   DataList result;
@@ -191,7 +191,7 @@ DataList ranks_of(const Evaluation& step) {
   return result;
 }
 
-DataList critical_path_of(const Evaluation& step) {
+DataList critical_path_of(const SimulatedStep& step) {
   DataList result;
   for (const CriticalStep& item : step.metrics.critical_path) {
     nb::dict entry;
@@ -207,7 +207,7 @@ DataList critical_path_of(const Evaluation& step) {
 }
 
 /// A row for each instruction, in the order of the trace.
-ArrowTable table_of(const Evaluation& step) {
+ArrowTable table_of(const SimulatedStep& step) {
   const Program& program = step.program();
   std::vector<std::int32_t> ranks;
   std::vector<std::int32_t> indices;
@@ -236,16 +236,20 @@ ArrowTable table_of(const Evaluation& step) {
                                                                 {"end_ns", std::move(ends)}});
 }
 
-std::vector<std::string> free_of_cost(const Evaluation& step) {
+std::vector<std::string> free_of_cost(const SimulatedStep& step) {
   std::vector<std::string> kinds;
   for (const CostClass& key : missing_costs(step.costs.tables.costs, step.program()))
     kinds.emplace_back(info(key.kind).text);
   return kinds;
 }
 
-void write_report_of(const std::vector<const Evaluation*>& steps, const std::string& path) {
-  std::vector<Evaluation> copies;
-  for (const Evaluation* step : steps) copies.push_back(*step);
+void write_trace_of(const SimulatedStep& step, const std::string& path) {
+  value_of(write_trace_file(path, step.timed_run()));
+}
+
+void write_report_of(const std::vector<const SimulatedStep*>& steps, const std::string& path) {
+  std::vector<SimulatedStep> copies;
+  for (const SimulatedStep* step : steps) copies.push_back(*step);
   value_of(write_report_file(path, copies));
 }
 
@@ -320,45 +324,42 @@ void bind_times(nb::module_& module) {
 void bind_simulation(nb::module_& module) {
   const auto free = nb::call_guard<nb::gil_scoped_release>();
   bind_times(module);
-  nb::class_<Evaluation>(module, "Evaluation", "A simulated step; ppsim.Run is what a user sees of it.")
-      .def_prop_ro("program", &Evaluation::program, nb::rv_policy::reference_internal)
-      .def_prop_ro("times", [](const Evaluation& s) { return s.metrics.times; })
-      .def_prop_ro("bubble_ns", [](const Evaluation& s) { return bubble_of(s.metrics.bubble()); })
+  nb::class_<SimulatedStep>(module, "SimulatedStep", "A simulated step; ppsim.Run is what a user sees of it.")
+      .def_prop_ro("program", &SimulatedStep::program, nb::rv_policy::reference_internal)
+      .def_prop_ro("times", [](const SimulatedStep& s) { return s.metrics.times; })
+      .def_prop_ro("bubble_ns", [](const SimulatedStep& s) { return bubble_of(s.metrics.bubble()); })
       .def("ranks", &ranks_of)
       .def("critical_path", &critical_path_of)
       .def("free_of_cost", &free_of_cost)
-      .def_prop_ro("memory_limit_bytes", [](const Evaluation& s) { return s.costs.memory_limit; })
-      .def_prop_ro("has_sizes", [](const Evaluation& s) { return s.costs.has_sizes; })
-      .def_prop_ro("step_ns", &Evaluation::step)
-      .def_prop_ro("fits", &Evaluation::fits)
+      .def_prop_ro("memory_limit_bytes", [](const SimulatedStep& s) { return s.costs.memory_limit; })
+      .def_prop_ro("has_sizes", [](const SimulatedStep& s) { return s.costs.has_sizes; })
+      .def_prop_ro("step_ns", &SimulatedStep::step)
+      .def_prop_ro("fits", &SimulatedStep::fits)
       .def_prop_ro("tokens_per_second",
-                   [](const Evaluation& s) -> std::optional<double> {
+                   [](const SimulatedStep& s) -> std::optional<double> {
                      if (!s.costs.tokens_per_step) return std::nullopt;
                      return tokens_per_second(s.work(), s.step());
                    })
       .def_prop_ro("model_flops_utilization",
-                   [](const Evaluation& s) -> std::optional<double> {
+                   [](const SimulatedStep& s) -> std::optional<double> {
                      if (!s.costs.tokens_per_step) return std::nullopt;
                      return model_flops_utilization(s.work(), s.step());
                    })
       .def("spans",
            [](nb::handle self) {
-             return bytes_in<Span>(self, nb::cast<const Evaluation&>(self).trace.spans.items());
+             return bytes_in<Span>(self, nb::cast<const SimulatedStep&>(self).trace.spans.items());
            })
       .def(
           "memory",
           [](nb::handle self, int rank) {
             return bytes_in<MemoryPoint>(
-                self, nb::cast<const Evaluation&>(self).metrics.memory[RankId(rank)].points);
+                self, nb::cast<const SimulatedStep&>(self).metrics.memory[RankId(rank)].points);
           },
           "rank"_a)
       .def("table", &table_of)
       .def("svg", &svg_of, "title"_a, "width"_a, free)
       .def("text", &text_of, "width"_a, free)
-      .def(
-          "write_trace",
-          [](const Evaluation& s, const std::string& path) { value_of(write_trace_file(path, s.view())); },
-          "path"_a, free);
+      .def("write_trace", &write_trace_of, "path"_a, free);
   nb::class_<SimulationWords>(module, "SimulationWords", "What ppsim.simulate asks.")
       .def(nb::init<>())
       .def_rw("name", &SimulationWords::name)

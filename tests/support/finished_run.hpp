@@ -4,7 +4,7 @@
 
 namespace ppsim::test {
 
-/// A simulated run with everything that its RunView refers to. Throws when the Program is stuck.
+/// A simulated run with everything that its TimedRun refers to. Throws when the Program is stuck.
 class FinishedRun {
  public:
   FinishedRun(Program program, CostTable costs, SizeTable sizes = {},
@@ -16,8 +16,8 @@ class FinishedRun {
 
   [[nodiscard]] const Program& program() const { return analyzed_.program(); }
   [[nodiscard]] const TimedTrace& trace() const { return trace_; }
-  [[nodiscard]] RunView view() const { return {analyzed_, trace_, costs_, sizes_}; }
-  [[nodiscard]] RunMetrics metrics() const { return measure(view()); }
+  [[nodiscard]] TimedRun timed_run() const { return {analyzed_, trace_, costs_, sizes_}; }
+  [[nodiscard]] RunMetrics metrics() const { return measure(timed_run()); }
 
  private:
   AnalyzedProgram analyzed_;

@@ -43,7 +43,7 @@ struct Misfit {
 
 /// The result of each input.
 struct Compared {
-  std::vector<Evaluation> steps;
+  std::vector<SimulatedStep> steps;
   std::vector<Misfit> misfits;
 };
 
@@ -69,7 +69,8 @@ struct Asked {
   const TransportCapabilities& capabilities;
 };
 
-Expected<Evaluation> evaluation_of(const CompareOptions& options, const Asked& asked, const Output& output) {
+Expected<SimulatedStep> evaluation_of(const CompareOptions& options, const Asked& asked,
+                                      const Output& output) {
   const std::string& input = asked.input;
   PPSIM_ASSIGN_OR_RETURN(auto subject,
                          read_subject_per(options.per, options_of(options, input), options.costs));
@@ -83,7 +84,7 @@ Expected<Evaluation> evaluation_of(const CompareOptions& options, const Asked& a
 }
 
 /// The same with the input's name in what went wrong.
-Expected<Evaluation> named(const CompareOptions& options, const Asked& asked, const Output& output) {
+Expected<SimulatedStep> named(const CompareOptions& options, const Asked& asked, const Output& output) {
   return evaluation_of(options, asked, output).map_error([&](Error error) {
     const bool says_which = error.message.find(asked.input) != std::string::npos || !error.place.file.empty();
     if (!says_which) error.message = asked.input + ": " + error.message;
@@ -93,7 +94,7 @@ Expected<Evaluation> named(const CompareOptions& options, const Asked& asked, co
 
 /// Most bytes of parameters that a rank holds at once, all their versions; nothing where no stage has a size
 /// of them.
-std::optional<Bytes> parameter_bytes(const Evaluation& step) {
+std::optional<Bytes> parameter_bytes(const SimulatedStep& step) {
   const TensorTable& table = step.analyzed.tensors();
   std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
   for (std::size_t t = 0; t < sizes.size(); ++t) {
@@ -106,8 +107,8 @@ std::optional<Bytes> parameter_bytes(const Evaluation& step) {
 }
 
 /// The same work on the same devices, or the table would compare different things.
-Expected<void> check_same_work(const std::vector<Evaluation>& steps) {
-  for (const Evaluation& step : steps) {
+Expected<void> check_same_work(const std::vector<SimulatedStep>& steps) {
+  for (const SimulatedStep& step : steps) {
     const Pipeline& first = steps.front().program().pipeline();
     const Pipeline& other = step.program().pipeline();
     if (first.ranks() == other.ranks() && batch_microbatches(first) == batch_microbatches(other)) continue;
@@ -128,7 +129,7 @@ struct Contents {
   bool backward = false;
 };
 
-Contents contents_of(const Evaluation& step) {
+Contents contents_of(const SimulatedStep& step) {
   bool by_stage = false;
   bool by_slice = false;
   for (const auto& [key, duration] : step.costs.tables.costs.entries()) {
@@ -160,16 +161,16 @@ Work work_of(const Contents& own, const Contents& first) {
   return work;
 }
 
-std::vector<Work> works_of(const CompareOptions& options, const std::vector<Evaluation>& steps) {
+std::vector<Work> works_of(const CompareOptions& options, const std::vector<SimulatedStep>& steps) {
   std::vector<Work> works;
-  const auto contents = [&](const Evaluation& step) {
+  const auto contents = [&](const SimulatedStep& step) {
     Contents result = contents_of(step);
     if (options.per == "rank") result.forwards.reset();  // a stage's costs are its share of the model
     return result;
   };
   if (steps.empty()) return works;
   const Contents first = contents(steps.front());
-  for (const Evaluation& step : steps) works.push_back(work_of(contents(step), first));
+  for (const SimulatedStep& step : steps) works.push_back(work_of(contents(step), first));
   return works;
 }
 
@@ -190,27 +191,27 @@ std::vector<ReportWork> reported(const std::vector<Work>& works) {
 }
 
 /// The fastest that fits and does the work of the first one, or -1.
-int best_of(const std::vector<Evaluation>& steps, const std::vector<Work>& works) {
+int best_of(const std::vector<SimulatedStep>& steps, const std::vector<Work>& works) {
   int best = -1;
   for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
-    const Evaluation& step = steps[static_cast<std::size_t>(i)];
+    const SimulatedStep& step = steps[static_cast<std::size_t>(i)];
     if (!step.fits() || !works[static_cast<std::size_t>(i)].same) continue;
     if (best < 0 || step.step() < steps[static_cast<std::size_t>(best)].step()) best = i;
   }
   return best;
 }
 
-std::string communicators_text(const std::vector<Evaluation>& steps) {
+std::string communicators_text(const std::vector<SimulatedStep>& steps) {
   Bytes most = 0;
-  for (const Evaluation& step : steps) most = std::max(most, step.max_communicator_bytes());
+  for (const SimulatedStep& step : steps) most = std::max(most, step.max_communicator_bytes());
   if (most == 0 || !steps.front().costs.has_sizes) return "";
   return "Communicators take up to " + size_text(most) + " of a rank beside its peak.\n";
 }
 
 /// Of all steps.
-std::vector<std::string> free_kinds_of(const std::vector<Evaluation>& steps) {
+std::vector<std::string> free_kinds_of(const std::vector<SimulatedStep>& steps) {
   std::set<std::string> kinds;
-  for (const Evaluation& step : steps) {
+  for (const SimulatedStep& step : steps) {
     for (std::string& kind : free_kinds(step.costs.tables.costs, step.program()))
       kinds.insert(std::move(kind));
   }
@@ -218,10 +219,10 @@ std::vector<std::string> free_kinds_of(const std::vector<Evaluation>& steps) {
 }
 
 /// The bubble of the longest rank says little where another rank has more to do.
-std::string longest_rank_text(const std::vector<Evaluation>& steps) {
+std::string longest_rank_text(const std::vector<SimulatedStep>& steps) {
   constexpr double kMuchLess = 0.98;
   std::string names;
-  for (const Evaluation& step : steps) {
+  for (const SimulatedStep& step : steps) {
     const StepTimes& times = step.metrics.times;
     const auto longest = std::ranges::max_element(times.ranks.items(), {}, &RankTimes::span);
     if (longest == times.ranks.items().end()) continue;
@@ -244,7 +245,7 @@ std::string misfits_text(const std::vector<Misfit>& misfits) {
 
 void print_text(const CompareOptions& options, const Compared& compared, const std::vector<Work>& works,
                 int best) {
-  const std::vector<Evaluation>& steps = compared.steps;
+  const std::vector<SimulatedStep>& steps = compared.steps;
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
   const bool tokens = steps.front().costs.tokens_per_step.has_value();
@@ -254,7 +255,7 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
   if (limited) rows[0].push_back("of " + size_text(*steps.front().costs.memory_limit));
   if (!comparable) rows[0].emplace_back("work");
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const Evaluation& step = steps[i];
+    const SimulatedStep& step = steps[i];
     const StepTimes& times = step.metrics.times;
     int live = 0;
     for (const RankMetrics& rank : step.metrics.ranks) live = std::max(live, rank.peak_live_activations);
@@ -299,9 +300,9 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
 }
 
 /// All steps over one axis; each by what it was asked for.
-Expected<void> write_figure(const CompareOptions& options, const std::vector<Evaluation>& steps) {
+Expected<void> write_figure(const CompareOptions& options, const std::vector<SimulatedStep>& steps) {
   std::vector<SvgRun> runs;
-  for (const Evaluation& step : steps) runs.push_back({step.name, step.program(), step.trace});
+  for (const SimulatedStep& step : steps) runs.push_back({step.name, step.program(), step.trace});
   const SvgOptions figure{.title = options.title,
                           .width = options.columns ? column_pixels(*options.columns) : options.width,
                           .unit_axis = !options.costs.unit.empty()};
@@ -321,7 +322,7 @@ int run(const CompareOptions& options, const Output& output) {
   if (!capabilities) return report(capabilities.error(), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   Compared compared;
-  std::vector<Evaluation>& steps = compared.steps;
+  std::vector<SimulatedStep>& steps = compared.steps;
   for (const std::string& input : options.inputs) {
     auto step = named(options, {input, *capabilities}, output);
     if (step) {
@@ -348,7 +349,7 @@ int run(const CompareOptions& options, const Output& output) {
   if (output.json) {
     Json items = Json::array();
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      const Evaluation& step = steps[i];
+      const SimulatedStep& step = steps[i];
       Json item = evaluation_json(step);
       item.erase("critical_path");
       item["relative_work"] = works[i].ratio;

@@ -32,7 +32,7 @@ struct SimulateOptions {
 
 /// The Program that was simulated, and the communicators that it was given; none: those of a native Program.
 struct Simulated {
-  Evaluation step;
+  SimulatedStep step;
   std::optional<CommunicatorPolicy> communicators;
   bool is_schedule = false;  ///< that was lowered
 };
@@ -74,7 +74,7 @@ Expected<Simulated> simulated(const SimulateOptions& options, const TransportCap
   return result;
 }
 
-std::string advice(const Evaluation& step) {
+std::string advice(const SimulatedStep& step) {
   if (!step.fits()) {
     const Bytes beside = step.max_communicator_bytes();
     return "It does not fit: " + size_text(step.peak_bytes()) +
@@ -99,7 +99,7 @@ std::string advice(const Evaluation& step) {
 }
 
 /// The step and, where it is longer, its pipeline.
-std::string step_time_text(const Evaluation& step) {
+std::string step_time_text(const SimulatedStep& step) {
   const Nanoseconds pipeline = step.metrics.times.makespan;
   if (step.step() == pipeline) return "step " + time_text(pipeline);
   return "step " + time_text(step.step()) + " (pipeline " + time_text(pipeline) +
@@ -107,7 +107,7 @@ std::string step_time_text(const Evaluation& step) {
 }
 
 /// The memory of the fullest rank at its peak, by kind of tensor, and as PyTorch's allocator reserves it.
-std::string peak_text(const Evaluation& step) {
+std::string peak_text(const SimulatedStep& step) {
   RankId most(0);
   for (const RankId rank : step.program().pipeline().rank_ids()) {
     if (step.metrics.ranks[rank].peak_bytes > step.metrics.ranks[most].peak_bytes) most = rank;
@@ -123,7 +123,7 @@ std::string peak_text(const Evaluation& step) {
          size_text(allocator.allocated) + " are allocated.\n";
 }
 
-void print_text(const Evaluation& step) {
+void print_text(const SimulatedStep& step) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
@@ -185,7 +185,7 @@ Expected<KinetoStep> read_kineto_step(const std::vector<std::string>& paths, con
 }
 
 Expected<std::optional<Measured>> measured_of(const SimulateOptions& options, const Simulated& outcome) {
-  const Evaluation& step = outcome.step;
+  const SimulatedStep& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
   if (!is_own_trace(options.compared)) {
     PPSIM_ASSIGN_OR_RETURN(auto kineto, read_kineto_step(options.compared, step.program()));
@@ -199,13 +199,13 @@ Expected<std::optional<Measured>> measured_of(const SimulateOptions& options, co
 }
 
 /// With a measured run both are drawn. Errors: the first file that cannot be written.
-Expected<void> write_outputs(const SimulateOptions& options, const Evaluation& step,
+Expected<void> write_outputs(const SimulateOptions& options, const SimulatedStep& step,
                              const std::optional<Measured>& measured, const Output& output) {
   const std::string command = command_words(output.arguments);
-  std::vector<TracedRun> runs = {{measured ? "simulated" : "", step.view()}};
+  std::vector<TracedRun> runs = {{measured ? "simulated" : "", step.timed_run()}};
   if (measured) {
-    const RunView view = step.view();
-    runs.push_back({"measured", {view.analyzed, measured->trace, view.costs, view.sizes, true}});
+    const TimedRun run = step.timed_run();
+    runs.push_back({"measured", {run.analyzed, measured->trace, run.costs, run.sizes, true}});
   }
   if (!options.trace.empty()) PPSIM_RETURN_IF_ERROR(write_trace_file(options.trace, runs));
   if (options.report.empty()) return {};
@@ -298,7 +298,7 @@ int run(SimulateOptions options, const Output& output) {
   if (!capabilities) return report(capabilities.error(), output);
   const auto outcome = simulated(options, *capabilities, output);
   if (!outcome) return report_on(*capabilities, outcome.error(), output);
-  const Evaluation* step = &outcome->step;
+  const SimulatedStep* step = &outcome->step;
   const auto measured = measured_of(options, *outcome);
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;

@@ -4,8 +4,8 @@
 
 namespace ppsim::cli {
 
-Expected<Evaluation> evaluated(const std::string& command, Expected<Subject> subject,
-                               const TransportCapabilities& capabilities, const Output& output) {
+Expected<SimulatedStep> evaluated(const std::string& command, Expected<Subject> subject,
+                                  const TransportCapabilities& capabilities, const Output& output) {
   PPSIM_RETURN_IF_ERROR(subject);
   if (!subject->costs) return tl::unexpected(needs_costs(command));
   PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));

@@ -8,7 +8,8 @@ namespace ppsim::cli {
 /// The step of an input at its costs: where the commands start that ask what would change it.
 /// Errors: bad_argument without costs, which `command` needs; those of `subject`, default_program and
 /// evaluate.
-[[nodiscard]] Expected<Evaluation> evaluated(const std::string& command, Expected<Subject> subject,
-                                             const TransportCapabilities& capabilities, const Output& output);
+[[nodiscard]] Expected<SimulatedStep> evaluated(const std::string& command, Expected<Subject> subject,
+                                                const TransportCapabilities& capabilities,
+                                                const Output& output);
 
 }  // namespace ppsim::cli

@@ -21,7 +21,7 @@ Json bubble_json(const BubbleBreakdown& bubble) {
 }
 
 /// Bytes by kind of tensor; null where sizes are not known.
-Json contents_json(const Evaluation& step, const std::vector<KindBytes>& contents) {
+Json contents_json(const SimulatedStep& step, const std::vector<KindBytes>& contents) {
   if (!step.costs.has_sizes) return Json();
   Json object = Json::object();
   for (const KindBytes& of_kind : contents)
@@ -35,7 +35,7 @@ struct RankPeak {
   const AllocatorPeak& allocator;
 };
 
-Json rank_json(const Evaluation& step, RankId id, const RankPeak& peak) {
+Json rank_json(const SimulatedStep& step, RankId id, const RankPeak& peak) {
   const RankMetrics& rank = step.metrics.ranks[id];
   Json object = {{"start_ns", rank.times.start},
                  {"end_ns", rank.times.end},
@@ -54,7 +54,7 @@ Json rank_json(const Evaluation& step, RankId id, const RankPeak& peak) {
   return object;
 }
 
-Json critical_path_json(const Evaluation& step) {
+Json critical_path_json(const SimulatedStep& step) {
   Json path = Json::array();
   for (const CriticalStep& item : step.metrics.critical_path) {
     path.push_back({{"rank", step.program().rank_of(item.instruction).value()},
@@ -67,7 +67,7 @@ Json critical_path_json(const Evaluation& step) {
   return path;
 }
 
-void add_notes(const Evaluation& step, Json& object) {
+void add_notes(const SimulatedStep& step, Json& object) {
   const auto& notes = step.costs.notes;
   if (!notes) return;
   object["workload"] = notes->workload;
@@ -78,17 +78,17 @@ void add_notes(const Evaluation& step, Json& object) {
 
 }  // namespace
 
-Json size_json(const Evaluation& step, Bytes size) { return step.costs.has_sizes ? Json(size) : Json(); }
+Json size_json(const SimulatedStep& step, Bytes size) { return step.costs.has_sizes ? Json(size) : Json(); }
 
 Json size_json(std::optional<Bytes> size) { return size ? Json(*size) : Json(); }
 
 std::string size_text(std::optional<Bytes> size) { return size ? size_text(*size) : "-"; }
 
-std::string size_text(const Evaluation& step, Bytes size) {
+std::string size_text(const SimulatedStep& step, Bytes size) {
   return step.costs.has_sizes ? size_text(size) : "-";
 }
 
-std::string notes_text(const Evaluation& step) {
+std::string notes_text(const SimulatedStep& step) {
   const auto& notes = step.costs.notes;
   if (!notes) return "";
   return "Not modelled: " + notes->not_modelled +
@@ -104,7 +104,7 @@ Json phases_json(const PhaseTimes& phases) {
           {"output", phases.output}};
 }
 
-Json evaluation_json(const Evaluation& step) {
+Json evaluation_json(const SimulatedStep& step) {
   const StepTimes& times = step.metrics.times;
   const BubbleBreakdown bubble = step.metrics.bubble();
   Json object = {{"schedule", step.name},

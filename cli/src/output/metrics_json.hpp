@@ -6,17 +6,17 @@
 namespace ppsim::cli {
 
 /// The effects that the costs of a model leave out, and their measured error: two lines, or none.
-[[nodiscard]] std::string notes_text(const Evaluation& step);
+[[nodiscard]] std::string notes_text(const SimulatedStep& step);
 
 /// Everything that `simulate --json` says of one step.
-[[nodiscard]] Json evaluation_json(const Evaluation& step);
+[[nodiscard]] Json evaluation_json(const SimulatedStep& step);
 /// Where the time of a simulation went, in nanoseconds.
 [[nodiscard]] Json phases_json(const PhaseTimes& phases);
 /// A size of the step; null where its costs have no sizes.
-[[nodiscard]] Json size_json(const Evaluation& step, Bytes size);
+[[nodiscard]] Json size_json(const SimulatedStep& step, Bytes size);
 [[nodiscard]] Json size_json(std::optional<Bytes> size);
 /// The same as text, "-".
-[[nodiscard]] std::string size_text(const Evaluation& step, Bytes size);
+[[nodiscard]] std::string size_text(const SimulatedStep& step, Bytes size);
 [[nodiscard]] std::string size_text(std::optional<Bytes> size);
 
 }  // namespace ppsim::cli

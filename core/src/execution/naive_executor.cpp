@@ -115,9 +115,9 @@ class NaiveState {
 constexpr Instant kNever{-1, 0};
 
 /// One run, instant by instant and round by round.
-class TimedRun {
+class TimedNaiveRun {
  public:
-  TimedRun(const NaiveMeaning& meaning, const TransportCapabilities& capabilities)
+  TimedNaiveRun(const NaiveMeaning& meaning, const TransportCapabilities& capabilities)
       : meaning_(meaning),
         state_(meaning, capabilities),
         work_due_(meaning.instructions.size(), kNever),
@@ -317,7 +317,7 @@ class Arbitrations {
 NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
                      const CostTable& costs) {
   const NaiveMeaning meaning = naive_meaning(program, capabilities, costs);
-  if (!meaning.mismatch) return TimedRun(meaning, capabilities).run();
+  if (!meaning.mismatch) return TimedNaiveRun(meaning, capabilities).run();
   NaiveRun result;
   result.outcome = NaiveRun::Outcome::mismatch;
   for (const InstructionId id : program.ids()) result.incomplete.push_back(id);

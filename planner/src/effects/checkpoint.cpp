@@ -28,7 +28,7 @@ Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
 }
 
 /// The largest part of all parameters that a pipeline rank holds.
-double largest_rank(const Evaluation& planned) {
+double largest_rank(const SimulatedStep& planned) {
   const Pipeline& pipeline = planned.program().pipeline();
   std::set<std::pair<RankId, BlockId>> held;
   for (const StageId stage : pipeline.stage_ids()) {
@@ -77,7 +77,7 @@ CheckpointWait waiting(Nanoseconds each, Nanoseconds step, const CheckpointPlan&
 
 }  // namespace
 
-Expected<CheckpointCost> checkpoint_cost(const Evaluation& planned, const Workload& workload,
+Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Workload& workload,
                                          const CheckpointPlan& plan) {
   const Nanoseconds step = planned.step();
   PPSIM_RETURN_IF_ERROR(check(plan, step));

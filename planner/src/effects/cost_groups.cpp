@@ -91,8 +91,8 @@ CostGroup class_group(CostClass key, bool has_slices) {
 }
 
 /// The step's end as items behind the pipeline, as whole_step adds it up.
-void append_ends(const Evaluation& evaluation, const IdVector<RankId, StepEnd>& ends, PricedItems& items) {
-  const Program& program = evaluation.program();
+void append_ends(const SimulatedStep& step, const IdVector<RankId, StepEnd>& ends, PricedItems& items) {
+  const Program& program = step.program();
   if (ends.empty() || !trains(program)) return;
   const auto has = [&](OpKind kind) {
     return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
@@ -212,28 +212,26 @@ std::vector<CostGroup> PricedItems::groups(CostGrouping grouping) const {
   return {groups.begin(), groups.end()};
 }
 
-Expected<PricedItems> priced_items(const Evaluation& evaluation) {
-  return priced_items(evaluation, evaluation.costs);
-}
+Expected<PricedItems> priced_items(const SimulatedStep& step) { return priced_items(step, step.costs); }
 
-Expected<PricedItems> priced_items(const Evaluation& evaluation, const CostBinding& costs) {
-  if (evaluation.capabilities().residency) {
+Expected<PricedItems> priced_items(const SimulatedStep& step, const CostBinding& costs) {
+  if (step.capabilities().residency) {
     return make_error(ErrorCode::bad_argument, "under a residency limit times are no longest paths",
-                      {.found = std::to_string(*evaluation.capabilities().residency) + " places",
+                      {.found = std::to_string(*step.capabilities().residency) + " places",
                        .expected = "no residency limit"});
   }
-  if (evaluation.contended().differ_on(evaluation.capabilities())) {
+  if (step.contended().differ_on(step.capabilities())) {
     return make_error(ErrorCode::bad_argument,
                       "where transfers slow computation down, times are no longest paths",
                       {.found = "ns_beside_transfers", .expected = "costs without it, or another transport"});
   }
-  auto compiled = compile(evaluation.analyzed);
+  auto compiled = compile(step.analyzed);
   PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
   PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs.tables.costs));
   PricedItems items{*std::move(compiled), {}, {}};
-  items.places = item_places(items.program, evaluation.analyzed);
+  items.places = item_places(items.program, step.analyzed);
   for (const CompiledItem& item : items.program.items) items.costs.push_back(bound.durations[item.duration]);
-  append_ends(evaluation, costs.ends, items);
+  append_ends(step, costs.ends, items);
   return items;
 }
 

@@ -9,7 +9,7 @@
 namespace ppsim::planner {
 namespace {
 
-Expected<void> check(const Evaluation& planned, const JobNetwork& network) {
+Expected<void> check(const SimulatedStep& planned, const JobNetwork& network) {
   if (planned.capabilities().residency)
     return make_error(ErrorCode::bad_argument, "the GPUs of a job have no residency limit",
                       {.found = "a limit", .expected = "a transport without one, or --ranks-per-node"});
@@ -42,7 +42,7 @@ std::map<CostClass, TensorExchange> exchanges_of(const AnalyticCosts& costs, con
   return exchanges;
 }
 
-PipelineCopies copies_of(const Evaluation& planned, const AnalyticCosts& costs, const Workload& workload) {
+PipelineCopies copies_of(const SimulatedStep& planned, const AnalyticCosts& costs, const Workload& workload) {
   const Parallelism& spread = workload.parallelism;
   PipelineCopies copies{.tensor = spread.tensor,
                         .context = spread.context,
@@ -70,7 +70,8 @@ GpuNetwork network_of(const Workload& workload, const JobNetwork& network) {
 
 }  // namespace
 
-Expected<JobStep> job_step(const Evaluation& planned, const Workload& workload, const JobNetwork& network) {
+Expected<JobStep> job_step(const SimulatedStep& planned, const Workload& workload,
+                           const JobNetwork& network) {
   PPSIM_RETURN_IF_ERROR(check(planned, network));
   PPSIM_ASSIGN_OR_RETURN(const auto costs, analytic_costs(workload, planned.program().pipeline()));
   PipelineCopies copies = copies_of(planned, costs, workload);

@@ -119,8 +119,8 @@ Expected<std::vector<StepSegment>> segments_of(const PricedItems& items, const C
 
 }  // namespace
 
-Expected<std::vector<Sensitivity>> sensitivities(const Evaluation& evaluation, CostGrouping grouping) {
-  PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(evaluation));
+Expected<std::vector<Sensitivity>> sensitivities(const SimulatedStep& step, CostGrouping grouping) {
+  PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(step));
   std::vector<Sensitivity> results;
   for (const CostGroup& group : items.groups(grouping)) {
     PPSIM_ASSIGN_OR_RETURN(auto result, sensitivity(items, group));
@@ -129,14 +129,13 @@ Expected<std::vector<Sensitivity>> sensitivities(const Evaluation& evaluation, C
   return results;
 }
 
-Expected<std::vector<Sensitivity>> network_sensitivities(const Evaluation& evaluation,
+Expected<std::vector<Sensitivity>> network_sensitivities(const SimulatedStep& step,
                                                          const Workload& workload) {
-  PPSIM_ASSIGN_OR_RETURN(const auto once, priced_items(evaluation));
+  PPSIM_ASSIGN_OR_RETURN(const auto once, priced_items(step));
   std::vector<Sensitivity> results;
   for (const SlowedNetwork& slowed : slowed_networks(workload)) {
-    PPSIM_ASSIGN_OR_RETURN(const auto costs,
-                           bind_cost_source(slowed.workload, evaluation.program().pipeline()));
-    PPSIM_ASSIGN_OR_RETURN(const auto twice, priced_items(evaluation, costs));
+    PPSIM_ASSIGN_OR_RETURN(const auto costs, bind_cost_source(slowed.workload, step.program().pipeline()));
+    PPSIM_ASSIGN_OR_RETURN(const auto twice, priced_items(step, costs));
     Sensitivity result{.group = slowed.name};
     PPSIM_ASSIGN_OR_RETURN(const auto line, line_between(once, twice, result));
     if (result.total == 0) continue;
@@ -146,7 +145,8 @@ Expected<std::vector<Sensitivity>> network_sensitivities(const Evaluation& evalu
   return results;
 }
 
-Expected<BreakEven> break_even(const Evaluation& first, const Evaluation& second, const CostChange& change) {
+Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& second,
+                               const CostChange& change) {
   PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(first));
   PPSIM_ASSIGN_OR_RETURN(const auto others, priced_items(second));
   const GroupCosts a = costs_of_group(items, change.group);

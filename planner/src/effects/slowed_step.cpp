@@ -5,11 +5,11 @@
 
 namespace ppsim::planner {
 
-Expected<void> slow_down(Evaluation& step, const SharedDevices& devices) {
+Expected<void> slow_down(SimulatedStep& step, const SharedDevices& devices) {
   PPSIM_ASSIGN_OR_RETURN(auto run, simulate_on_devices(step.analyzed, step.contended(), devices));
   PPSIM_CHECK(run.has_value(), "what could be evaluated finishes");
   step.trace = *std::move(run);
-  step.metrics = measure(step.view(), step.tensors);
+  step.metrics = measure(step.timed_run(), step.tensors);
   return {};
 }
 

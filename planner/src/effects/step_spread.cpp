@@ -82,13 +82,13 @@ void link_places(DisturbedItems& made) {
   }
 }
 
-Expected<DisturbedItems> disturbed_items(const Evaluation& evaluation, const Disturbances& disturbances) {
-  PPSIM_ASSIGN_OR_RETURN(auto items, priced_items(evaluation));
+Expected<DisturbedItems> disturbed_items(const SimulatedStep& step, const Disturbances& disturbances) {
+  PPSIM_ASSIGN_OR_RETURN(auto items, priced_items(step));
   DisturbedItems made{std::move(items), {}, {}, {}, {}, {}, {}};
   made.source_of.assign(made.items.places.size(), DisturbedItems::kFixed);
   made.given.assign(made.items.places.size(), 1);
   made.slow_ranks =
-      IdVector<RankId, double>(static_cast<std::size_t>(evaluation.program().pipeline().ranks()), 1.0);
+      IdVector<RankId, double>(static_cast<std::size_t>(step.program().pipeline().ranks()), 1.0);
   for (const VaryingCosts& varying : disturbances.varying) PPSIM_RETURN_IF_ERROR(add_varying(varying, made));
   for (const SlowRank& slow : disturbances.slow_ranks) PPSIM_RETURN_IF_ERROR(add_slow_rank(slow, made));
   for (const SlowLink& slow : disturbances.slow_links) PPSIM_RETURN_IF_ERROR(add_slow_link(slow, made));
@@ -283,12 +283,12 @@ Expected<void> check_options(const SpreadOptions& options) {
 
 }  // namespace
 
-Expected<StepSpread> step_spread(const Evaluation& evaluation, const SpreadOptions& options) {
+Expected<StepSpread> step_spread(const SimulatedStep& step, const SpreadOptions& options) {
   PPSIM_RETURN_IF_ERROR(check_options(options));
-  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(evaluation, options.disturbances));
+  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(step, options.disturbances));
   const std::vector<Sample> samples = all_samples(made, options);
   StepSpread result;
-  result.planned_ns = evaluation.step();
+  result.planned_ns = step.step();
   result.steps_ns = of_each(samples, [](const Sample& sample) { return sample.step; });
   result.step_ns = spread_of(result.steps_ns);
   result.bubble = spread_of(of_each(samples, bubble_of_sample));
@@ -297,10 +297,10 @@ Expected<StepSpread> step_spread(const Evaluation& evaluation, const SpreadOptio
   return result;
 }
 
-Expected<std::vector<Nanoseconds>> disturbed_costs(const Evaluation& evaluation, const SpreadOptions& options,
+Expected<std::vector<Nanoseconds>> disturbed_costs(const SimulatedStep& step, const SpreadOptions& options,
                                                    std::uint64_t sample) {
   PPSIM_RETURN_IF_ERROR(check_options(options));
-  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(evaluation, options.disturbances));
+  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(step, options.disturbances));
   Sampler sampler(made, options.seed);
   sampler.draw(sample);
   std::vector<Nanoseconds> costs;

@@ -37,7 +37,7 @@ AllocatorPeak peak_after(const std::vector<BlockChange>& changes, const std::vec
 
 }  // namespace
 
-IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step) {
+IdVector<RankId, AllocatorPeak> allocator_peaks(const SimulatedStep& step) {
   const auto& [table, sizes] = step.tensors;
   IdVector<RankId, std::vector<BlockChange>> changes(step.metrics.ranks.size(), {});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace ppsim::planner {
 
-IdVector<RankId, std::vector<KindBytes>> peak_contents(const Evaluation& step) {
+IdVector<RankId, std::vector<KindBytes>> peak_contents(const SimulatedStep& step) {
   const auto& [table, sizes] = step.tensors;
   const auto ranks = static_cast<std::size_t>(step.program().pipeline().ranks());
   IdVector<RankId, std::array<Bytes, kTensorKindCount>> sums(ranks, {});

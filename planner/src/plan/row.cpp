@@ -37,7 +37,7 @@ Expected<PlannedProgram> program_of_choice(const PlanRequest& request, const Pla
   return PlannedProgram{std::move(program), std::move(costs), capabilities};
 }
 
-StepParts parts_of(const Evaluation& step) {
+StepParts parts_of(const SimulatedStep& step) {
   const auto ranks = static_cast<Nanoseconds>(step.metrics.ranks.size());
   Nanoseconds busy = 0;
   for (const RankMetrics& rank : step.metrics.ranks) busy = checked_add(busy, rank.times.busy);
@@ -59,7 +59,7 @@ Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
   return work;
 }
 
-Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
+Expected<SimulatedStep> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
   PPSIM_ASSIGN_OR_RETURN(auto planned, program_of_choice(request, choice));
   const EdgeMemory of_edge = edge_memory(request.transport);
   auto step =
@@ -69,7 +69,7 @@ Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoic
   return step;
 }
 
-PlanRow row_of(const Evaluation& step, const PlanChoice& choice) {
+PlanRow row_of(const SimulatedStep& step, const PlanChoice& choice) {
   PlanRow row{.choice = choice, .layout = step.costs.layout.value_or(PipelineLayout())};
   row.step = step.step();
   row.parts = parts_of(step);
@@ -84,7 +84,9 @@ PlanRow row_of(const Evaluation& step, const PlanChoice& choice) {
 }
 
 Expected<PlanRow> plan_row(const PlanRequest& request, const PlanChoice& choice) {
-  return evaluate_choice(request, choice).map([&](const Evaluation& step) { return row_of(step, choice); });
+  return evaluate_choice(request, choice).map([&](const SimulatedStep& step) {
+    return row_of(step, choice);
+  });
 }
 
 Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice) {

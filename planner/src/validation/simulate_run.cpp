@@ -81,7 +81,7 @@ Expected<Nanoseconds> added_by_held(const RunDescription& run, Workload work) {
 
 /// What the effects add to a step.
 Expected<Nanoseconds> added_by(const RunEffects& effects, const RunDescription& run, const Workload& work,
-                               const Evaluation& alone) {
+                               const SimulatedStep& alone) {
   Nanoseconds added = 0;
   if (effects.links) {
     PPSIM_ASSIGN_OR_RETURN(const auto job, job_step(alone, work, {}));

@@ -19,7 +19,7 @@ Nanoseconds overlap_of(Interval a, Interval b) {
 /// Attributes the gaps of one compute queue.
 class GapWalk {
  public:
-  GapWalk(const RunView& run, const MessageClock& messages, RankId rank)
+  GapWalk(const TimedRun& run, const MessageClock& messages, RankId rank)
       : run_(run), messages_(messages), rank_(rank) {
     find_phases();
   }
@@ -108,7 +108,7 @@ class GapWalk {
     }
   }
 
-  const RunView& run_;
+  const TimedRun& run_;
   const MessageClock& messages_;
   RankId rank_;
   std::vector<InstructionId> compute_;
@@ -128,7 +128,7 @@ BubbleBreakdown& BubbleBreakdown::operator+=(const BubbleBreakdown& other) {
   return *this;
 }
 
-BubbleBreakdown bubble_of(const RunView& run, const MessageClock& messages, const StepTimes& times,
+BubbleBreakdown bubble_of(const TimedRun& run, const MessageClock& messages, const StepTimes& times,
                           RankId rank) {
   return GapWalk(run, messages, rank).walk(times);
 }

@@ -10,7 +10,7 @@ namespace {
 /// Walks a run backwards from its end, each time to something that ended when the current step began.
 class PathFinder {
  public:
-  explicit PathFinder(const RunView& run) : run_(run), messages_(run) {}
+  explicit PathFinder(const TimedRun& run) : run_(run), messages_(run) {}
 
   std::vector<CriticalStep> find() {
     if (run_.program.size() == 0) return {};
@@ -117,7 +117,7 @@ class PathFinder {
     path_.push_back({id, start.time, end.time, std::nullopt});
   }
 
-  const RunView& run_;
+  const TimedRun& run_;
   MessageClock messages_;
   std::vector<CriticalStep> path_;
 };
@@ -128,6 +128,6 @@ std::string_view critical_reason_name(const CriticalStep& step) {
   return step.reason ? wait_reason_name(*step.reason) : "step_start";
 }
 
-std::vector<CriticalStep> critical_path(const RunView& run) { return PathFinder(run).find(); }
+std::vector<CriticalStep> critical_path(const TimedRun& run) { return PathFinder(run).find(); }
 
 }  // namespace ppsim::simulator

@@ -7,7 +7,7 @@
 
 namespace ppsim::simulator {
 
-MessageClock::MessageClock(const RunView& run) : run_(run) {
+MessageClock::MessageClock(const TimedRun& run) : run_(run) {
   if (!run.measured && has_groups(run.graph)) by_costs_ = message_times_by_costs(run);
 }
 
@@ -26,7 +26,7 @@ MessageTimes MessageClock::traced(const Message& message) const {
   return times;
 }
 
-std::vector<MessageTimes> message_times_by_costs(const RunView& run) {
+std::vector<MessageTimes> message_times_by_costs(const TimedRun& run) {
   const bool rendezvous = !run.graph.capabilities.credits;
   std::vector<MessageTimes> times(run.graph.messages.size());
   for (std::size_t i = 0; i < times.size(); ++i) {

@@ -19,7 +19,7 @@ struct MessageTimes {
 class MessageClock {
  public:
   /// Requires: every instruction of the trace is complete; `run` outlives the clock.
-  explicit MessageClock(const RunView& run);
+  explicit MessageClock(const TimedRun& run);
 
   /// Of a message by its place in the graph.
   [[nodiscard]] MessageTimes operator()(std::size_t index) const {
@@ -29,12 +29,12 @@ class MessageClock {
  private:
   [[nodiscard]] MessageTimes traced(const Message& message) const;
 
-  const RunView& run_;
+  const TimedRun& run_;
   std::vector<MessageTimes> by_costs_;  ///< of all, or empty where the trace says them
 };
 
 /// The times of every message, worked out from when its ends started and what it costs.
 /// Requires: a run that was simulated.
-[[nodiscard]] std::vector<MessageTimes> message_times_by_costs(const RunView& run);
+[[nodiscard]] std::vector<MessageTimes> message_times_by_costs(const TimedRun& run);
 
 }  // namespace ppsim::simulator

@@ -15,7 +15,7 @@ bool on_compute(const Program& program, InstructionId id) {
   return info(program.actions(id)[0].kind).resource == Resource::compute;
 }
 
-Bytes bytes_sent(const RunView& run, RankId rank) {
+Bytes bytes_sent(const TimedRun& run, RankId rank) {
   Bytes bytes = 0;
   if (run.sizes.entries().empty()) return bytes;
   for (const InstructionId id : run.program.ids_of(rank)) {
@@ -64,9 +64,9 @@ BubbleBreakdown RunMetrics::bubble() const {
   return sum;
 }
 
-RunMetrics measure(const RunView& run) { return measure(run, sized_tensors(run.program, run.sizes)); }
+RunMetrics measure(const TimedRun& run) { return measure(run, sized_tensors(run.program, run.sizes)); }
 
-RunMetrics measure(const RunView& run, const SizedTensors& tensors) {
+RunMetrics measure(const TimedRun& run, const SizedTensors& tensors) {
   const MessageClock messages(run);
   const IdVector<RankId, int> live = peak_live_activations(run.program, run.trace);
   RunMetrics metrics;

@@ -33,7 +33,7 @@ const char* category(const Program& program, InstructionId id) {
 /// Writes the events one by one, so that a large trace is never held as JSON.
 class ChromeWriter {
  public:
-  ChromeWriter(std::ostream& out, const RunView& run, TracePlace place)
+  ChromeWriter(std::ostream& out, const TimedRun& run, TracePlace place)
       : out_(out), run_(run), place_(std::move(place)), events_(trace_events(run)), first_(place_.run == 0) {}
 
   void write() {
@@ -115,7 +115,7 @@ class ChromeWriter {
   }
 
   std::ostream& out_;
-  const RunView& run_;
+  const TimedRun& run_;
   TracePlace place_;
   TraceEvents events_;
   bool first_;
@@ -123,7 +123,7 @@ class ChromeWriter {
 
 }  // namespace
 
-void write_chrome_trace(std::ostream& out, const RunView& run) {
+void write_chrome_trace(std::ostream& out, const TimedRun& run) {
   const TracedRun only{"", run};
   write_chrome_trace(out, {&only, 1});
 }

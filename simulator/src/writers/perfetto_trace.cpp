@@ -19,7 +19,7 @@ std::uint64_t queue_track(std::uint64_t process, int queue) {
 
 class PerfettoWriter {
  public:
-  PerfettoWriter(std::ostream& out, const RunView& run, TracePlace place)
+  PerfettoWriter(std::ostream& out, const TimedRun& run, TracePlace place)
       : out_(out), run_(run), place_(std::move(place)), events_(trace_events(run)) {}
 
   void write() {
@@ -119,14 +119,14 @@ class PerfettoWriter {
   }
 
   std::ostream& out_;
-  const RunView& run_;
+  const TimedRun& run_;
   TracePlace place_;
   TraceEvents events_;
 };
 
 }  // namespace
 
-void write_perfetto_trace(std::ostream& out, const RunView& run) {
+void write_perfetto_trace(std::ostream& out, const TimedRun& run) {
   const TracedRun only{"", run};
   write_perfetto_trace(out, {&only, 1});
 }

@@ -7,7 +7,7 @@
 namespace ppsim::simulator {
 namespace {
 
-void add_slices(const RunView& run, RankId rank, TraceEvents& events) {
+void add_slices(const TimedRun& run, RankId rank, TraceEvents& events) {
   const std::size_t first = events.slices.size();
   for (const InstructionId id : run.program.ids_of(rank)) {
     const Span& span = run.trace.spans[id];
@@ -51,7 +51,7 @@ class SliceFinder {
   std::vector<std::size_t> by_instruction_;
 };
 
-void add_flows(const RunView& run, TraceEvents& events) {
+void add_flows(const TimedRun& run, TraceEvents& events) {
   const SliceFinder finder(run.program, events.slices);
   for (const Message& message : run.graph.messages) {
     if (!message.complete()) continue;
@@ -68,7 +68,7 @@ void add_flows(const RunView& run, TraceEvents& events) {
 
 }  // namespace
 
-TraceEvents trace_events(const RunView& run) {
+TraceEvents trace_events(const TimedRun& run) {
   TraceEvents events;
   for (const RankId rank : run.program.pipeline().rank_ids()) add_slices(run, rank, events);
   add_flows(run, events);

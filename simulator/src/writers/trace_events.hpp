@@ -38,7 +38,7 @@ struct TraceEvents {
   IdVector<RankId, MemoryProfile> memory;
 };
 
-[[nodiscard]] TraceEvents trace_events(const RunView& run);
+[[nodiscard]] TraceEvents trace_events(const TimedRun& run);
 
 /// Which of the runs of a trace this is, and how they number their ranks and flows so that none has two of
 /// the same number.

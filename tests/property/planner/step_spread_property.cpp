@@ -27,12 +27,12 @@ CostBinding random_binding(int stages, std::uint64_t seed) {
   return binding;
 }
 
-Evaluation evaluation_of(const std::string& name, int ranks, int microbatches, CostBinding costs) {
+SimulatedStep evaluation_of(const std::string& name, int ranks, int microbatches, CostBinding costs) {
   const Schedule schedule = generate(name, {.ranks = ranks, .microbatches = microbatches}).value();
   return evaluate(name, lower(schedule, {}, &costs.tables.costs).value(), std::move(costs)).value();
 }
 
-Evaluation draw_evaluation(int microbatches) {
+SimulatedStep draw_evaluation(int microbatches) {
   const int ranks = *rc::gen::inRange(2, 5);
   const auto name = *rc::gen::element<std::string>("1f1b", "gpipe", "zb-h1");
   return evaluation_of(name, ranks, microbatches,
@@ -49,7 +49,7 @@ FactorSpread draw_spread() {
 }
 
 /// Everything at once.
-SpreadOptions draw_options(const Evaluation& step) {
+SpreadOptions draw_options(const SimulatedStep& step) {
   SpreadOptions options;
   options.samples = 20;
   options.seed = *rc::gen::arbitrary<std::uint64_t>();
@@ -65,7 +65,7 @@ SpreadOptions draw_options(const Evaluation& step) {
 
 /// With one microbatch each class of costs occurs once, so that a table can say what each action takes.
 RC_GTEST_PROP(StepSpreadProperty, EverySampleIsARunOfItsCosts, ()) {
-  const Evaluation step = draw_evaluation(1);
+  const SimulatedStep step = draw_evaluation(1);
   SpreadOptions options = draw_options(step);
   options.samples = 4;
   const CompiledProgram compiled = compile(step.analyzed).value();
@@ -85,7 +85,7 @@ RC_GTEST_PROP(StepSpreadProperty, EverySampleIsARunOfItsCosts, ()) {
 }
 
 RC_GTEST_PROP(StepSpreadProperty, ThreadsAndMoreSamplesChangeNoSample, ()) {
-  const Evaluation step = draw_evaluation(*rc::gen::inRange(1, 6));
+  const SimulatedStep step = draw_evaluation(*rc::gen::inRange(1, 6));
   SpreadOptions options = draw_options(step);
   const StepSpread alone = step_spread(step, options).value();
   options.threads = 3;
@@ -96,7 +96,7 @@ RC_GTEST_PROP(StepSpreadProperty, ThreadsAndMoreSamplesChangeNoSample, ()) {
 }
 
 RC_GTEST_PROP(StepSpreadProperty, NoVarianceIsThePlan, ()) {
-  const Evaluation step = draw_evaluation(*rc::gen::inRange(1, 6));
+  const SimulatedStep step = draw_evaluation(*rc::gen::inRange(1, 6));
   SpreadOptions options = draw_options(step);
   for (VaryingCosts& varying : options.disturbances.varying) {
     varying.spread.deviation = 0;
@@ -112,7 +112,7 @@ RC_GTEST_PROP(StepSpreadProperty, NoVarianceIsThePlan, ()) {
 }
 
 RC_GTEST_PROP(StepSpreadProperty, NoSampleIsShorterWithASlowerRankOrLink, ()) {
-  const Evaluation step = draw_evaluation(*rc::gen::inRange(1, 6));
+  const SimulatedStep step = draw_evaluation(*rc::gen::inRange(1, 6));
   SpreadOptions options = draw_options(step);
   const auto before = step_spread(step, options).value().steps_ns;
   if (*rc::gen::arbitrary<bool>()) {
@@ -136,7 +136,7 @@ double counted_percentile(const std::vector<double>& values, double share) {
 }
 
 RC_GTEST_PROP(StepSpreadProperty, PercentilesAreThoseThatCountingFinds, ()) {
-  const Evaluation step = draw_evaluation(2);
+  const SimulatedStep step = draw_evaluation(2);
   SpreadOptions options = draw_options(step);
   options.samples = *rc::gen::inRange(1, 130);
   const StepSpread spread = step_spread(step, options).value();
@@ -199,7 +199,7 @@ TEST(StepSpread, AResidencyLimitIsRefused) {
   const Schedule schedule = generate("1f1b", {.ranks = 2, .microbatches = 2}).value();
   CostBinding costs;
   costs.tables.costs.set({OpKind::forward}, 1'000'000);
-  const Evaluation step = evaluate("1f1b", lower(schedule, {}).value(), costs, {.residency = 8}).value();
+  const SimulatedStep step = evaluate("1f1b", lower(schedule, {}).value(), costs, {.residency = 8}).value();
   const auto spread = step_spread(step, {.samples = 1});
   ASSERT_FALSE(spread.has_value());
   EXPECT_EQ(spread.error().message, "under a residency limit times are no longest paths");
@@ -214,7 +214,7 @@ TEST(StepSpread, TwoIndependentRanksAreTheLargerOfTwo) {
   CostBinding costs;
   costs.tables.costs.set({OpKind::forward}, 1'000'000);
   const auto steps = [&](const Schedule& schedule) {
-    const Evaluation step = evaluate("forward-only", lower(schedule, {}).value(), costs).value();
+    const SimulatedStep step = evaluate("forward-only", lower(schedule, {}).value(), costs).value();
     SpreadOptions options{.samples = 20000};
     options.disturbances.varying.push_back({std::nullopt, {.deviation = 0.2}});
     return step_spread(step, options).value();
@@ -232,7 +232,7 @@ TEST(StepSpread, TwoIndependentRanksAreTheLargerOfTwo) {
 TEST(StepSpread, SumsOfOneRankHaveTheMomentsOfTheirShape) {
   CostBinding costs;
   costs.tables.costs.set({OpKind::forward}, 1'000'000);
-  const Evaluation step = evaluation_of("forward-only", 1, 100, costs);
+  const SimulatedStep step = evaluation_of("forward-only", 1, 100, costs);
   using Shape = FactorSpread::Shape;
   for (const Shape shape : {Shape::normal, Shape::lognormal, Shape::gamma}) {
     SpreadOptions options{.samples = 4000};
@@ -250,7 +250,7 @@ TEST(StepSpread, SumsOfOneRankHaveTheMomentsOfTheirShape) {
 TEST(StepSpread, CorrelatedFactorsAddUp) {
   CostBinding costs;
   costs.tables.costs.set({OpKind::forward}, 1'000'000);
-  const Evaluation step = evaluation_of("forward-only", 1, 50, costs);
+  const SimulatedStep step = evaluation_of("forward-only", 1, 50, costs);
   for (const double r : {0.0, 0.5, 0.9}) {
     SpreadOptions options{.samples = 8000};
     options.disturbances.varying.push_back(

@@ -68,11 +68,11 @@ RC_GTEST_PROP(MessageClockProperty, ReadsInTheTraceWhatTheCostsSay, ()) {
   const SimulatedRun run = simulate_beside_transfers(analyzed, {costs, CostTable()}).value();
   RC_PRE(run.has_value());
   const SizeTable sizes;
-  const RunView view{analyzed, *run, costs, sizes};
-  const auto expected = simulator::message_times_by_costs(view);
-  const MessageClock clock(view);
+  const TimedRun timed{analyzed, *run, costs, sizes};
+  const auto expected = simulator::message_times_by_costs(timed);
+  const MessageClock clock(timed);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (view.graph.messages[i].complete()) RC_ASSERT((clock(i) == expected[i]));
+    if (timed.graph.messages[i].complete()) RC_ASSERT((clock(i) == expected[i]));
   }
 }
 

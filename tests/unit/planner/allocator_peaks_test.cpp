@@ -57,7 +57,7 @@ TEST(CachingAllocator, FreeNeighboursOfASegmentBecomeOne) {
   EXPECT_EQ(allocator.reserved(), 160 * kMiB);
 }
 
-Evaluation evaluated(std::string_view name, const SizeTable& sizes) {
+SimulatedStep evaluated(std::string_view name, const SizeTable& sizes) {
   ScheduleParameters parameters{.ranks = 4, .microbatches = 8};
   if (name == "interleaved-1f1b") parameters.chunks = 2;
   CostBinding costs;
@@ -75,7 +75,7 @@ TEST(AllocatorPeaks, AreNoLessThanTheTensors) {
   sizes.set({.kind = TensorKind::saved_for_weight}, 7 * kMiB);
   sizes.set({.kind = TensorKind::workspace}, 30 * kMiB);
   for (const char* name : {"gpipe", "interleaved-1f1b", "zb-h1"}) {
-    const Evaluation step = evaluated(name, sizes);
+    const SimulatedStep step = evaluated(name, sizes);
     const auto peaks = allocator_peaks(step);
     for (int r = 0; r < 4; ++r) {
       EXPECT_GE(peaks[RankId(r)].allocated, step.metrics.ranks[RankId(r)].peak_bytes) << name;

@@ -25,7 +25,7 @@ Workload job(int nodes = 1) {
   return work;
 }
 
-Evaluation step_of(const Workload& work) {
+SimulatedStep step_of(const Workload& work) {
   const auto ir =
       ir_from_name("1f1b", {.ranks = 4, .microbatches = work.parallelism.microbatches()}, work).value();
   auto costs = bind_cost_source(work, pipeline_of(ir)).value();
@@ -66,7 +66,7 @@ TEST(Checkpoint, ReplicasShareTheCopy) {
 
 TEST(Checkpoint, TrainingWaitsForTheCopyAloneUntilStorageIsLate) {
   const Workload work = job();
-  const Evaluation step = step_of(work);
+  const SimulatedStep step = step_of(work);
   const CheckpointCost cost = checkpoint_cost(step, work, {.storage = 1e9, .steps = 1000}).value();
   EXPECT_EQ(cost.together.each, cost.copy + cost.write);
   EXPECT_EQ(cost.beside.each, cost.copy);
@@ -78,7 +78,7 @@ TEST(Checkpoint, TrainingWaitsForTheCopyAloneUntilStorageIsLate) {
 TEST(Checkpoint, TheBestIntervalIsYoungs) {
   // CACM 17 (1974): the root of twice the wait times the time between failures.
   const Workload work = job();
-  const Evaluation step = step_of(work);
+  const SimulatedStep step = step_of(work);
   const CheckpointCost cost =
       checkpoint_cost(step, work, {.storage = 1e9, .mean_time_between_failures = 7200}).value();
   const double wait = static_cast<double>(cost.together.each) * 1e-9;
@@ -90,7 +90,7 @@ TEST(Checkpoint, TheBestIntervalIsYoungs) {
 
 TEST(Checkpoint, WhatCannotBeIsRefused) {
   const Workload work = job();
-  const Evaluation step = step_of(work);
+  const SimulatedStep step = step_of(work);
   for (const CheckpointPlan& plan : {CheckpointPlan{}, CheckpointPlan{.storage = 1e9, .node_storage = 0},
                                      CheckpointPlan{.storage = 1e9, .steps = 0},
                                      CheckpointPlan{.storage = 1e9, .mean_time_between_failures = 0}})

@@ -10,7 +10,7 @@
 namespace ppsim::test {
 namespace {
 
-Evaluation contents_evaluated(std::string_view name, const SizeTable& sizes) {
+SimulatedStep contents_evaluated(std::string_view name, const SizeTable& sizes) {
   ScheduleParameters parameters{.ranks = 4, .microbatches = 8};
   if (name == "interleaved-1f1b") parameters.chunks = 2;
   CostBinding costs;
@@ -34,7 +34,7 @@ SizeTable sizes_of_stages() {
 
 TEST(PeakContents, AddUpToThePeakLargestFirst) {
   for (const char* name : {"gpipe", "interleaved-1f1b", "zb-h1"}) {
-    const Evaluation step = contents_evaluated(name, sizes_of_stages());
+    const SimulatedStep step = contents_evaluated(name, sizes_of_stages());
     const auto contents = peak_contents(step);
     for (int r = 0; r < 4; ++r) {
       Bytes sum = 0;

@@ -27,8 +27,8 @@ CostTable step_costs() {
 FinishedRun simulated_step() { return {test::two_rank_step(), step_costs()}; }
 
 IdleSplit split_of(const FinishedRun& run, const TimedTrace& trace) {
-  const RunView view = run.view();
-  return idle_split({view.analyzed, trace, view.costs, view.sizes, true});
+  const TimedRun timed = run.timed_run();
+  return idle_split({timed.analyzed, trace, timed.costs, timed.sizes, true});
 }
 
 TEST(IdleSplit, OfASimulatedStepIsWaitAndTransfers) {

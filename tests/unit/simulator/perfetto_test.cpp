@@ -41,7 +41,7 @@ FinishedRun grouped() {
 
 nlohmann::json chrome_events(const FinishedRun& run) {
   std::ostringstream out;
-  write_chrome_trace(out, run.view());
+  write_chrome_trace(out, run.timed_run());
   return nlohmann::json::parse(out.str()).at("traceEvents");
 }
 
@@ -66,7 +66,7 @@ TEST(ChromeTrace, SlicesHaveRankQueueNameAndTime) {
 
 TEST(ChromeTrace, SeveralRunsHaveProcessesAndFlowsOfTheirOwn) {
   const FinishedRun run = two_ranks();
-  const std::vector<TracedRun> runs = {{"measured", run.view()}, {"simulated", run.view()}};
+  const std::vector<TracedRun> runs = {{"measured", run.timed_run()}, {"simulated", run.timed_run()}};
   std::ostringstream out;
   write_chrome_trace(out, runs);
   const auto events = nlohmann::json::parse(out.str()).at("traceEvents");
@@ -180,7 +180,7 @@ class WireMessage {
 
 std::vector<WireMessage> packets(const FinishedRun& run) {
   std::ostringstream out;
-  write_perfetto_trace(out, run.view());
+  write_perfetto_trace(out, run.timed_run());
   return WireMessage(out.str()).messages(1);
 }
 

@@ -30,7 +30,7 @@ std::string report(const std::string& name, const std::string& title) {
   const FinishedRun run = reported_step();
   const RunMetrics metrics = run.metrics();
   const ReportEntry entry{
-      name, run.view(), metrics, 80, {{"deadlock_free", "proved", ReportFact::Tone::good}}};
+      name, run.timed_run(), metrics, 80, {{"deadlock_free", "proved", ReportFact::Tone::good}}};
   std::ostringstream out;
   write_report(out, std::vector{entry, entry}, {.title = title});
   return out.str();
@@ -102,15 +102,15 @@ TEST(Report, NeedsNothingFromOutside) {
 
 TEST(Report, LaysAMeasuredRunOverTheSimulatedOne) {
   const FinishedRun run = reported_step();
-  RunView measured = run.view();
+  TimedRun measured = run.timed_run();
   measured.measured = true;
   const RunMetrics metrics = measure(measured);
   EXPECT_TRUE(metrics.critical_path.empty());
   EXPECT_EQ(metrics.ranks[RankId(0)].bubble, run.metrics().ranks[RankId(0)].bubble);
   std::ostringstream out;
-  write_report(out,
-               std::vector<ReportEntry>{{"measured", measured, metrics}, {"simulated", run.view(), metrics}},
-               {.title = "t", .hint = "Measured <above>.", .overlay = true});
+  write_report(
+      out, std::vector<ReportEntry>{{"measured", measured, metrics}, {"simulated", run.timed_run(), metrics}},
+      {.title = "t", .hint = "Measured <above>.", .overlay = true});
   EXPECT_NE(out.str().find("Measured &lt;above>."), std::string::npos);
   const nlohmann::json data = data_of(out.str());
   EXPECT_EQ(data["overlay"], true);
@@ -140,7 +140,7 @@ TEST(Report, HoldsTheFiguresOfEveryRun) {
 TEST(Report, SaysWhoseWorkIsAnother) {
   const FinishedRun run = reported_step();
   const RunMetrics metrics = run.metrics();
-  std::vector<ReportEntry> entries(2, {"a", run.view(), metrics});
+  std::vector<ReportEntry> entries(2, {"a", run.timed_run(), metrics});
   entries[0].work = "1.00x";
   entries[1].work = "2.00x";
   entries[1].same_work = false;
@@ -180,7 +180,7 @@ std::size_t page_size(int microbatches) {
       cost_table({{forward, -1, 10}, {backward, -1, 20}, {send_forward, -1, 3}, {send_backward, -1, 4}})};
   const RunMetrics metrics = run.metrics();
   std::ostringstream out;
-  write_report(out, std::vector<ReportEntry>{{"a", run.view(), metrics}}, {.title = "t"});
+  write_report(out, std::vector<ReportEntry>{{"a", run.timed_run(), metrics}}, {.title = "t"});
   return out.str().size();
 }
 

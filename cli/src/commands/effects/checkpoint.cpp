@@ -20,7 +20,7 @@ struct Options {
 };
 
 struct Checkpointed {
-  Evaluation step;
+  SimulatedStep step;
   CheckpointCost cost;
 };
 

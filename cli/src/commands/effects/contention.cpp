@@ -179,7 +179,7 @@ int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& 
   const auto step = contended(options, capabilities, output);
   if (!step) return report_on(capabilities, step.error(), output);
   if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, step->view()); !written)
+    if (auto written = write_trace_file(options.trace, step->timed_run()); !written)
       return report(written.error(), output);
   }
   if (output.json) {

@@ -33,13 +33,13 @@ struct LinkRow {
 
 /// A step alone and on the network.
 struct ContendedStep {
-  Evaluation planned;
+  SimulatedStep planned;
   TimedTrace trace;
   Nanoseconds makespan = 0;
   std::vector<LinkRow> links;
 
   /// The trace is not that of the costs: transfers took longer.
-  [[nodiscard]] RunView view() const {
+  [[nodiscard]] TimedRun timed_run() const {
     return {.analyzed = planned.analyzed,
             .trace = trace,
             .costs = planned.costs.tables.costs,

@@ -119,7 +119,7 @@ int run_job(const ContentionOptions& options, const TransportCapabilities& capab
   const auto job = contended_job(options, capabilities, output);
   if (!job) return report_on(capabilities, job.error(), output);
   if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, job->step.view()); !written)
+    if (auto written = write_trace_file(options.trace, job->step.timed_run()); !written)
       return report(written.error(), output);
   }
   if (output.json) {

@@ -162,7 +162,7 @@ std::string ranks_text(const StepSpread& spread) {
   return table_text(rows);
 }
 
-void print_text(const Evaluation& step, const JitterOptions& options, const StepSpread& spread) {
+void print_text(const SimulatedStep& step, const JitterOptions& options, const StepSpread& spread) {
   std::vector<std::vector<std::string>> rows = {{"", "mean", "+-", "50 %", "90 %", "95 %", "99 %"}};
   std::vector<std::string> times = {"step", spread_time(spread.step_ns.mean),
                                     spread_time(spread.step_ns.mean_error)};
@@ -192,7 +192,7 @@ Json spread_json(const Spread& spread) {
   return object;
 }
 
-Json step_spread_json(const Evaluation& step, const JitterOptions& options, const StepSpread& spread) {
+Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, const StepSpread& spread) {
   Json ranks = Json::array();
   for (const RankSpread& rank : spread.ranks) {
     ranks.push_back({{"factor", rank.mean_factor},

@@ -29,8 +29,8 @@ struct SensitivityOptions {
   bool added = false;
 };
 
-Expected<Evaluation> evaluated_one(const SensitivityOptions& options, const std::string& input,
-                                   const TransportCapabilities& capabilities, const Output& output) {
+Expected<SimulatedStep> evaluated_one(const SensitivityOptions& options, const std::string& input,
+                                      const TransportCapabilities& capabilities, const Output& output) {
   InputOptions one = options.input;
   one.input = input;
   // Parameters are for the name among a name and a file.
@@ -48,7 +48,7 @@ CostGrouping grouping_of(const std::string& by) {
 
 /// By kind there is the network of a model, too.
 Expected<std::vector<Sensitivity>> sensitivities_of(const SensitivityOptions& options,
-                                                    const Evaluation& step) {
+                                                    const SimulatedStep& step) {
   auto results = sensitivities(step, grouping_of(options.by));
   if (!results || options.by != "kind" || options.costs.model.empty()) return results;
   PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
@@ -131,7 +131,7 @@ std::string advice(const SensitivityOptions& options, const std::vector<Sensitiv
          change_text(best->one_percent_less, step).substr(1) + ", more than any other." + next;
 }
 
-void print_text(const SensitivityOptions& options, const Evaluation& step,
+void print_text(const SensitivityOptions& options, const SimulatedStep& step,
                 const std::vector<Sensitivity>& results) {
   const auto whole = static_cast<double>(step.step());
   std::vector<std::vector<std::string>> rows = {
@@ -170,13 +170,13 @@ Json sensitivity_json(const Sensitivity& of) {
           {"added_ns", added}};
 }
 
-Json step_json(const Evaluation& step) {
+Json step_json(const SimulatedStep& step) {
   return {
       {"schedule", step.name}, {"step_ns", step.step()}, {"transport", transport_name(step.capabilities())}};
 }
 
 /// Bars of what one percent less and more of each group's costs does, and the table.
-std::string effects_page(const SensitivityOptions& options, const Evaluation& step,
+std::string effects_page(const SensitivityOptions& options, const SimulatedStep& step,
                          const std::vector<Sensitivity>& results, const Output& output) {
   const auto whole = static_cast<double>(step.step());
   std::vector<EffectBar> bars;
@@ -200,7 +200,7 @@ std::string effects_page(const SensitivityOptions& options, const Evaluation& st
                     command_words(output.arguments), body);
 }
 
-int run_alone(const SensitivityOptions& options, const Evaluation& step, const Output& output) {
+int run_alone(const SensitivityOptions& options, const SimulatedStep& step, const Output& output) {
   const auto results = sensitivities_of(options, step);
   if (!results) return report(results.error(), output);
   if (!options.report.empty()) {
@@ -222,8 +222,8 @@ int run_alone(const SensitivityOptions& options, const Evaluation& step, const O
 
 /// Two steps whose break-even points are asked for.
 struct Pair {
-  Evaluation first;
-  Evaluation second;
+  SimulatedStep first;
+  SimulatedStep second;
 };
 
 Expected<void> check_same_work(const Pair& pair) {
@@ -241,7 +241,7 @@ Expected<void> check_same_work(const Pair& pair) {
 Expected<std::vector<BreakEven>> break_evens(const SensitivityOptions& options, const Pair& pair) {
   std::set<CostGroup> groups;
   if (options.over.empty()) {
-    for (const Evaluation* step : {&pair.first, &pair.second}) {
+    for (const SimulatedStep* step : {&pair.first, &pair.second}) {
       PPSIM_ASSIGN_OR_RETURN(const auto items, planner::priced_items(*step));
       for (const CostGroup& group : items.groups(CostGrouping::kind)) groups.insert(group);
     }

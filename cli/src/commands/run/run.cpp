@@ -90,10 +90,10 @@ Expected<std::optional<Certificate>> certificate_of(const RunCommandOptions& opt
 }
 
 /// Errors: the first; what can be written is.
-Expected<void> write_outputs(const RunCommandOptions& options, const RunView& measured,
+Expected<void> write_outputs(const RunCommandOptions& options, const TimedRun& measured,
                              const VerifiedRun& result, const Output& output) {
   const std::string command = command_words(output.arguments);
-  const RunView simulated{measured.analyzed, result.simulated, measured.costs, measured.sizes};
+  const TimedRun simulated{measured.analyzed, result.simulated, measured.costs, measured.sizes};
   Expected<void> all;
   const auto note = [&all](Expected<void> written) {
     if (all && !written) all = std::move(written);
@@ -145,7 +145,7 @@ int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedR
   const int code = code_of(result);
   if (output.silent) return code;
   const AnalyzedProgram analyzed(ran.program, ran.capabilities);
-  const RunView view{analyzed, result.compared_trace(), result.costs, ran.sizes, true};
+  const TimedRun view{analyzed, result.compared_trace(), result.costs, ran.sizes, true};
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;

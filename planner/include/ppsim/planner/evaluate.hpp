@@ -16,7 +16,7 @@
 namespace ppsim::planner {
 
 /// One simulated step of a Program under costs, with everything that the simulator says about it.
-struct Evaluation {
+struct SimulatedStep {
   std::string name;
   AnalyzedProgram analyzed;
   CostBinding costs;
@@ -29,7 +29,9 @@ struct Evaluation {
 
   [[nodiscard]] const Program& program() const { return analyzed.program(); }
   [[nodiscard]] const TransportCapabilities& capabilities() const { return analyzed.capabilities(); }
-  [[nodiscard]] RunView view() const { return {analyzed, trace, costs.tables.costs, costs.tables.sizes}; }
+  [[nodiscard]] TimedRun timed_run() const {
+    return {analyzed, trace, costs.tables.costs, costs.tables.sizes};
+  }
   [[nodiscard]] ContendedCosts contended() const {
     return {costs.tables.costs, costs.tables.beside_transfers};
   }
@@ -52,12 +54,12 @@ struct Evaluation {
 
 /// Errors: ill_formed when the Program is not well-formed or mismatched, deadlock when it cannot finish, both
 /// with the culprits; those of binding costs.
-[[nodiscard]] Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
-                                            const TransportCapabilities& capabilities = rendezvous());
+[[nodiscard]] Expected<SimulatedStep> evaluate(std::string name, Program program, CostBinding costs,
+                                               const TransportCapabilities& capabilities = rendezvous());
 
 }  // namespace ppsim::planner
 
 namespace ppsim {
 using planner::evaluate;
-using planner::Evaluation;
+using planner::SimulatedStep;
 }  // namespace ppsim

@@ -40,7 +40,7 @@ struct IdleSplit {
 
 /// The idle time of a run, simulated or measured, by when both ends of its transfers were ready.
 /// Requires: every instruction of the trace is complete.
-[[nodiscard]] IdleSplit idle_split(const RunView& run);
+[[nodiscard]] IdleSplit idle_split(const TimedRun& run);
 
 /// A measured step beside the simulated one.
 struct RunComparison {

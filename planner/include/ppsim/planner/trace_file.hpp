@@ -12,7 +12,7 @@ namespace ppsim::planner {
 /// Writes a simulated or measured run in the format of the path's suffix: `.csv`, `.json` (Chrome and
 /// Perfetto) or `.pftrace` (Perfetto protobuf).
 /// Errors: bad_argument for another suffix; io.
-[[nodiscard]] Expected<void> write_trace_file(const std::string& path, const RunView& run);
+[[nodiscard]] Expected<void> write_trace_file(const std::string& path, const TimedRun& run);
 /// Several runs beside each other; `.csv` holds the first alone.
 /// Requires: at least one.
 [[nodiscard]] Expected<void> write_trace_file(const std::string& path, std::span<const TracedRun> runs);

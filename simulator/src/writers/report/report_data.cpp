@@ -226,7 +226,7 @@ class RunData {
   }
 
   const ReportEntry& entry_;
-  const RunView& run_;
+  const TimedRun& run_;
   const Program& program_;
   ReportTexts texts_;
   std::vector<std::vector<TimelineCell>> rows_;

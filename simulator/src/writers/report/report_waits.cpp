@@ -5,7 +5,7 @@
 namespace ppsim::simulator {
 namespace {
 
-InstructionId last_predecessor(const RunView& run, InstructionId id) {
+InstructionId last_predecessor(const TimedRun& run, InstructionId id) {
   InstructionId last;
   for (const InstructionId before : run.graph.predecessors_of(id)) {
     if (!last.valid() || run.trace.spans[last].end < run.trace.spans[before].end) last = before;
@@ -14,13 +14,13 @@ InstructionId last_predecessor(const RunView& run, InstructionId id) {
   return bound ? last : InstructionId();
 }
 
-bool computes(const RunView& run, InstructionId id) {
+bool computes(const TimedRun& run, InstructionId id) {
   return info(run.program.actions(id)[0].kind).resource == Resource::compute;
 }
 
 /// Of both ends of a message, or all members of a collective, the one that started last: it began the
 /// transfer.
-InstructionId beginning_of(const RunView& run, InstructionId id) {
+InstructionId beginning_of(const TimedRun& run, InstructionId id) {
   InstructionId last = id;
   const auto take = [&](InstructionId other) {
     if (other.valid() && run.trace.spans[last].start < run.trace.spans[other].start) last = other;
@@ -43,7 +43,7 @@ InstructionId beginning_of(const RunView& run, InstructionId id) {
 
 }  // namespace
 
-ReportWait wait_of(const RunView& run, InstructionId id) {
+ReportWait wait_of(const TimedRun& run, InstructionId id) {
   constexpr int kMaxHops = 64;  // a chain of transfers without an action between them is short
   ReportWait wait{last_predecessor(run, id), {}};
   InstructionId at = wait.last;

@@ -11,6 +11,6 @@ struct ReportWait {
 };
 
 /// In a measured run something ended last, too, though the action may have started later than that.
-[[nodiscard]] ReportWait wait_of(const RunView& run, InstructionId id);
+[[nodiscard]] ReportWait wait_of(const TimedRun& run, InstructionId id);
 
 }  // namespace ppsim::simulator

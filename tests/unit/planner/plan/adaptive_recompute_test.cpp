@@ -21,7 +21,7 @@ Workload llama(int ranks, Bytes memory, int microbatches) {
   return workload;
 }
 
-Evaluation step_of(const Schedule& schedule, Workload workload, const StageRecompute& recompute) {
+SimulatedStep step_of(const Schedule& schedule, Workload workload, const StageRecompute& recompute) {
   workload.parallelism.recompute = recompute;
   const CostBinding costs = bind_cost_source(workload, schedule.pipeline()).value();
   Program program =
@@ -74,7 +74,7 @@ TEST_F(AdaptiveRecompute, IsNoSlowerThanAnyUniformChoiceThatFits) {
     const Bytes memory = full_ + (none_ - full_) * i / 10;
     const Nanoseconds chosen = step_of(schedule_, workload_, within(memory).value()).metrics.times.makespan;
     for (const Recompute uniform : {Recompute::none, Recompute::selective, Recompute::full}) {
-      const Evaluation step = step_of(schedule_, workload_, uniform);
+      const SimulatedStep step = step_of(schedule_, workload_, uniform);
       if (step.peak_bytes() > memory) continue;
       EXPECT_LE(chosen, step.metrics.times.makespan);
     }
@@ -100,8 +100,8 @@ TEST(AdaptiveRecomputeOfChunks, IsTheCheapestCombinationThatFits) {
   const Bytes full = peak_of(schedule, workload, Recompute::full);
   workload.cluster.gpu.memory_bytes = (2 * none + 3 * full) / 5;
   const StageRecompute chosen = adaptive_recompute(schedule, workload).value();
-  const auto busy = [](const Evaluation& step) { return step.metrics.times.ranks[RankId(0)].busy; };
-  const Evaluation best = step_of(schedule, workload, chosen);
+  const auto busy = [](const SimulatedStep& step) { return step.metrics.times.ranks[RankId(0)].busy; };
+  const SimulatedStep best = step_of(schedule, workload, chosen);
   ASSERT_TRUE(best.fits());
   int cheaper = 0;
   for (const Recompute first : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -109,7 +109,7 @@ TEST(AdaptiveRecomputeOfChunks, IsTheCheapestCombinationThatFits) {
       std::map<StageId, Recompute> other = chosen.stages();
       other[StageId(0)] = first;
       other[StageId(4)] = second;
-      const Evaluation step = step_of(schedule, workload, StageRecompute(other));
+      const SimulatedStep step = step_of(schedule, workload, StageRecompute(other));
       if (busy(step) >= busy(best)) continue;
       ++cheaper;
       EXPECT_GT(step.metrics.ranks[RankId(0)].peak_bytes, workload.cluster.gpu.memory_bytes);

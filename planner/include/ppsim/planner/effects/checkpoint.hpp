@@ -40,7 +40,7 @@ struct CheckpointCost {
 
 /// Errors: bad_argument for rates, steps or times that are not above 0, and for a step that takes no time.
 /// Requires: the costs of `planned` are those of `workload`.
-[[nodiscard]] Expected<CheckpointCost> checkpoint_cost(const Evaluation& planned, const Workload& workload,
+[[nodiscard]] Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Workload& workload,
                                                        const CheckpointPlan& plan);
 
 }  // namespace ppsim::planner

@@ -54,9 +54,9 @@ struct PricedItems {
 
 /// Errors: bad_argument where times are no longest paths: under a residency limit, and where computation is
 /// slower beside transfers; those of binding costs.
-[[nodiscard]] Expected<PricedItems> priced_items(const Evaluation& evaluation);
+[[nodiscard]] Expected<PricedItems> priced_items(const SimulatedStep& step);
 /// The same under other costs.
-[[nodiscard]] Expected<PricedItems> priced_items(const Evaluation& evaluation, const CostBinding& costs);
+[[nodiscard]] Expected<PricedItems> priced_items(const SimulatedStep& step, const CostBinding& costs);
 
 }  // namespace ppsim::planner
 

@@ -25,7 +25,7 @@ struct JobStep {
 /// Errors: bad_argument under a residency limit, where computation is slower beside transfers, for NICs that
 /// do not divide the GPUs of a node, an oversubscription below 1; those of analytic_costs and
 /// simulate_copies.
-[[nodiscard]] Expected<JobStep> job_step(const Evaluation& planned, const Workload& workload,
+[[nodiscard]] Expected<JobStep> job_step(const SimulatedStep& planned, const Workload& workload,
                                          const JobNetwork& network);
 
 }  // namespace ppsim::planner

@@ -28,14 +28,14 @@ struct Sensitivity {
 
 /// Of the whole step, for every group of a kind. Order: of the groups.
 /// Errors: those of priced_items; bad_argument where costs add up to too much.
-[[nodiscard]] Expected<std::vector<Sensitivity>> sensitivities(const Evaluation& evaluation,
+[[nodiscard]] Expected<std::vector<Sensitivity>> sensitivities(const SimulatedStep& step,
                                                                CostGrouping grouping);
 
 /// The same for what a network takes: `network-byte` (the time of a byte, the inverse of bandwidth),
 /// `network-latency` and `nvlink-byte`. Costs are taken to be lines between what `workload` says at once and
 /// twice each. What changes nothing is left out.
-/// Requires: the costs of the evaluation are those of `workload`. Errors: those above and of binding costs.
-[[nodiscard]] Expected<std::vector<Sensitivity>> network_sensitivities(const Evaluation& evaluation,
+/// Requires: the costs of the step are those of `workload`. Errors: those above and of binding costs.
+[[nodiscard]] Expected<std::vector<Sensitivity>> network_sensitivities(const SimulatedStep& step,
                                                                        const Workload& workload);
 
 /// How the costs of a group change where two steps are compared.
@@ -52,7 +52,7 @@ struct BreakEven {
   std::optional<Nanoseconds> cost;  ///< of each action of the group, where both steps have one and the same
 };
 /// Errors: those of sensitivities; bad_argument where neither step has anything of the group.
-[[nodiscard]] Expected<BreakEven> break_even(const Evaluation& first, const Evaluation& second,
+[[nodiscard]] Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& second,
                                              const CostChange& change);
 
 }  // namespace ppsim::planner

@@ -8,7 +8,7 @@ namespace ppsim::planner {
 /// The step where computation is slowed down as `devices` say: trace and metrics of `step` become those of
 /// that run. Nothing changes where nothing slows anything down.
 /// Requires and errors: those of simulate_on_devices.
-[[nodiscard]] Expected<void> slow_down(Evaluation& step, const SharedDevices& devices);
+[[nodiscard]] Expected<void> slow_down(SimulatedStep& step, const SharedDevices& devices);
 
 }  // namespace ppsim::planner
 

@@ -83,10 +83,10 @@ struct StepSpread {
 /// give the same bits with any number of threads.
 /// Errors: those of priced_items; bad_argument for a rank or link that the Program does not have, a group
 /// that nothing is in, counts out of range, and costs that become too large.
-[[nodiscard]] Expected<StepSpread> step_spread(const Evaluation& evaluation, const SpreadOptions& options);
+[[nodiscard]] Expected<StepSpread> step_spread(const SimulatedStep& step, const SpreadOptions& options);
 
 /// The duration of every item of the Program in one sample, for other implementations to compare with.
-[[nodiscard]] Expected<std::vector<Nanoseconds>> disturbed_costs(const Evaluation& evaluation,
+[[nodiscard]] Expected<std::vector<Nanoseconds>> disturbed_costs(const SimulatedStep& step,
                                                                  const SpreadOptions& options,
                                                                  std::uint64_t sample);
 

@@ -14,7 +14,7 @@ struct AllocatorPeak {
 /// The memory that the allocator takes on each rank where every tensor of the step is one block: tensors that
 /// exist from the start first, then as the step's trace allocates and frees; at one instant it frees first.
 /// Tensors within an action are not told apart, so what they fragment is not in it.
-[[nodiscard]] IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step);
+[[nodiscard]] IdVector<RankId, AllocatorPeak> allocator_peaks(const SimulatedStep& step);
 
 }  // namespace ppsim::planner
 

@@ -16,7 +16,7 @@ struct KindBytes {
 
 /// The contents of each rank's memory when it is first at its peak: kinds of which it has any, the most bytes
 /// first. They add up to the peak.
-[[nodiscard]] IdVector<RankId, std::vector<KindBytes>> peak_contents(const Evaluation& step);
+[[nodiscard]] IdVector<RankId, std::vector<KindBytes>> peak_contents(const SimulatedStep& step);
 
 }  // namespace ppsim::planner
 

@@ -6,6 +6,6 @@
 namespace ppsim::simulator {
 
 /// `measure` where the tensors of the Program at the sizes of the run are known already.
-[[nodiscard]] RunMetrics measure(const RunView& run, const SizedTensors& tensors);
+[[nodiscard]] RunMetrics measure(const TimedRun& run, const SizedTensors& tensors);
 
 }  // namespace ppsim::simulator

@@ -12,8 +12,9 @@
 
 namespace ppsim::simulator {
 
-/// A finished run and everything that it was made from. Only refers to its parts.
-struct RunView {
+/// A finished run of an analyzed Program: its times, and the costs and sizes that it had. Only refers to its
+/// parts.
+struct TimedRun {
   const AnalyzedProgram& analyzed;
   const TimedTrace& trace;
   const CostTable& costs;
@@ -89,7 +90,7 @@ struct RunMetrics {
 /// Of a measured run there is no critical path: between an end and the start that it allows lies time that
 /// nothing explains.
 /// Requires: every instruction of the trace is complete; unless measured, its transfers took their costs.
-[[nodiscard]] RunMetrics measure(const RunView& run);
+[[nodiscard]] RunMetrics measure(const TimedRun& run);
 
 /// Most (stage, microbatch, slice) of each rank that are live at once: from the start of F to the end of B or
 /// W, to the end of the run without one; to the end of F on a rank that runs no backward at all. Every round
@@ -97,7 +98,7 @@ struct RunMetrics {
 [[nodiscard]] IdVector<RankId, int> peak_live_activations(const Program& program, const TimedTrace& trace);
 
 /// The longest chain of waits that leads to the end of the run, back to the step's start.
-[[nodiscard]] std::vector<CriticalStep> critical_path(const RunView& run);
+[[nodiscard]] std::vector<CriticalStep> critical_path(const TimedRun& run);
 
 /// The throughput of one step on all devices together.
 struct StepWork {
@@ -121,8 +122,8 @@ using simulator::model_flops_utilization;
 using simulator::peak_live_activations;
 using simulator::RankMetrics;
 using simulator::RunMetrics;
-using simulator::RunView;
 using simulator::step_times;
 using simulator::StepWork;
+using simulator::TimedRun;
 using simulator::tokens_per_second;
 }  // namespace ppsim

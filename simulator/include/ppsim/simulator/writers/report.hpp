@@ -24,7 +24,7 @@ struct ReportFact {
 /// One run of a report. Only refers to the run and its metrics.
 struct ReportEntry {
   std::string name;
-  RunView run;
+  TimedRun run;
   const RunMetrics& metrics;
   std::optional<Bytes> memory_limit = {};  ///< of one rank
   std::vector<ReportFact> facts = {};
