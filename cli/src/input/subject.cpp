@@ -131,8 +131,7 @@ Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>&
 Expected<void> check_recomputes(const Ir& ir, const StageRecompute& recompute) {
   const auto* program = std::get_if<Program>(&ir);
   if (program == nullptr || !recompute.any(Recompute::full)) return {};
-  const std::span<const Action> actions = program->all_actions();
-  if (std::ranges::find(actions, OpKind::recompute, &Action::kind) != actions.end()) return {};
+  if (program->has(OpKind::recompute)) return {};
   return check_is_schedule(ir, "--recompute");
 }
 

@@ -5,21 +5,13 @@
 namespace ppsim {
 
 bool trains(const Program& program, RankId rank) {
-  for (const InstructionId id : program.ids_of(rank)) {
-    const auto actions = program.actions(id);
-    if (std::any_of(actions.begin(), actions.end(),
-                    [](const Action& action) { return gives_weight_gradient(action.kind); })) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(program.ids_of(rank), [&](InstructionId id) {
+    return std::ranges::any_of(program.actions(id), gives_weight_gradient, &Action::kind);
+  });
 }
 
 bool trains(const Program& program) {
-  for (const RankId rank : program.pipeline().rank_ids()) {
-    if (trains(program, rank)) return true;
-  }
-  return false;
+  return std::ranges::any_of(program.all_actions(), gives_weight_gradient, &Action::kind);
 }
 
 }  // namespace ppsim

@@ -12,11 +12,8 @@ namespace ppsim::planner {
 Nanoseconds whole_step(const Program& program, const IdVector<RankId, StepEnd>& ends,
                        const StepTimes& times) {
   if (ends.empty() || !trains(program)) return times.makespan;
-  const auto has = [&](OpKind kind) {
-    return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
-  };
-  const bool reduces = has(OpKind::reduce_grad);
-  const bool updates = has(OpKind::optimizer);
+  const bool reduces = program.has(OpKind::reduce_grad);
+  const bool updates = program.has(OpKind::optimizer);
   Nanoseconds reduced = times.makespan;
   Nanoseconds update = 0;
   for (const RankId rank : times.ranks.ids()) {

@@ -94,9 +94,6 @@ CostGroup class_group(CostClass key, bool has_slices) {
 void append_ends(const SimulatedStep& step, const IdVector<RankId, StepEnd>& ends, PricedItems& items) {
   const Program& program = step.program();
   if (ends.empty() || !trains(program)) return;
-  const auto has = [&](OpKind kind) {
-    return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
-  };
   const auto append = [&](std::uint32_t first, std::uint32_t second, Nanoseconds cost) {
     items.program.items.push_back({first, second, CompiledProgram::kJoin});
     items.costs.push_back(cost);
@@ -108,8 +105,8 @@ void append_ends(const SimulatedStep& step, const IdVector<RankId, StepEnd>& end
   Nanoseconds update = 0;
   for (const RankId rank : ends.ids()) {
     const std::uint32_t last = items.program.rows[rank].last_item;
-    if (!has(OpKind::reduce_grad)) end = append(end, append(last, last, ends[rank].reduction), 0);
-    if (!has(OpKind::optimizer)) update = std::max(update, ends[rank].update);
+    if (!program.has(OpKind::reduce_grad)) end = append(end, append(last, last, ends[rank].reduction), 0);
+    if (!program.has(OpKind::optimizer)) update = std::max(update, ends[rank].update);
   }
   items.program.last_items = {append(end, end, update)};
 }

@@ -23,10 +23,6 @@ Expected<void> check(const SimulatedStep& planned, const JobNetwork& network) {
   return {};
 }
 
-bool has(const Program& program, OpKind kind) {
-  return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
-}
-
 /// What tensor-parallel ranks exchange during each action. A backward that recomputes has the forward's, too.
 std::map<CostClass, TensorExchange> exchanges_of(const AnalyticCosts& costs, const Workload& workload) {
   std::map<CostClass, TensorExchange> exchanges;
@@ -49,7 +45,7 @@ PipelineCopies copies_of(const SimulatedStep& planned, const AnalyticCosts& cost
                         .data = spread.data,
                         .exchanges = exchanges_of(costs, workload)};
   const Program& program = planned.program();
-  if (planned.costs.ends.empty() || !trains(program) || has(program, OpKind::reduce_grad)) return copies;
+  if (planned.costs.ends.empty() || !trains(program) || program.has(OpKind::reduce_grad)) return copies;
   for (const StepEnd& end : planned.costs.ends) copies.reductions.push_back(end.reduction);
   return copies;
 }
@@ -80,7 +76,7 @@ Expected<JobStep> job_step(const SimulatedStep& planned, const Workload& workloa
                                                    network_of(workload, network)));
   if (!run) return tl::unexpected(to_error(planned.program(), run.error()));
   Nanoseconds update = 0;
-  if (trains(planned.program()) && !has(planned.program(), OpKind::optimizer))
+  if (trains(planned.program()) && !planned.program().has(OpKind::optimizer))
     for (const StepEnd& end : planned.costs.ends) update = std::max(update, end.update);
   const Nanoseconds step = checked_add(run->reduced, update);
   return JobStep{*std::move(run), step};

@@ -126,17 +126,12 @@ std::string shown_text(const RunReport& report) {
              : "of " + steps + " steps the one with the median difference: measured ";
 }
 
-bool has_optimizer(const Program& program) {
-  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
-         program.all_actions().end();
-}
-
 /// The loss of the first step, and of the last where the weights have changed since.
 void print_loss(const RunReport& report) {
   const std::vector<double> losses = losses_of(report);
   if (losses.empty() || report.exact) return;
   std::cout << "loss of a microbatch " << losses.front();
-  if (!has_optimizer(report.program)) {
+  if (!report.program.has(OpKind::optimizer)) {
     if (trains(report.program)) std::cout << "; --with opt trains";
   } else if (losses.size() > 1) {
     std::cout << ", after " << losses.size() - 1 << (losses.size() == 2 ? " step " : " steps ")
@@ -242,7 +237,7 @@ Expected<void> check_outputs(const std::vector<std::string>& paths) {
 }
 
 Expected<void> check_updates(const std::string& option, const Program& program) {
-  if (option.empty() || has_optimizer(program)) return {};
+  if (option.empty() || program.has(OpKind::optimizer)) return {};
   return make_error(ErrorCode::bad_argument, "the program has no OPT action and updates no weights",
                     {.found = option, .expected = "--with opt, or a Program with OPT actions"});
 }

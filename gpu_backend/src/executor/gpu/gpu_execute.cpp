@@ -144,8 +144,7 @@ class GpuExecutor {
   }
 
   void capture(Issuer& issuer) {
-    const bool optimizes = std::any_of(program_.all_actions().begin(), program_.all_actions().end(),
-                                       [](const Action& a) { return a.kind == OpKind::optimizer; });
+    const bool optimizes = program_.has(OpKind::optimizer);
     for (const bool takes : {false, true}) {
       if (takes && !optimizes) break;
       channels_->begin_step();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <ostream>
@@ -66,6 +67,10 @@ class Program {
   /// Number of single actions over all instructions.
   [[nodiscard]] std::size_t action_count() const { return actions_.size(); }
   [[nodiscard]] std::span<const Action> all_actions() const { return actions_; }
+  /// Whether any rank does an action of this kind.
+  [[nodiscard]] bool has(OpKind kind) const {
+    return std::ranges::find(actions_, kind, &Action::kind) != actions_.end();
+  }
 
   [[nodiscard]] InstructionId first(RankId rank) const { return InstructionId(rank_begin_[rank.index()]); }
   [[nodiscard]] InstructionId last(RankId rank) const {  ///< one past the end
