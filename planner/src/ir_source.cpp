@@ -117,10 +117,8 @@ Expected<Schedule> compute_only(const Program& program) {
   ScheduleBuilder builder("compute_only", program.pipeline());
   for (const InstructionId id : program.ids()) {
     const auto actions = program.actions(id);
-    const OpKind kind = actions.front().kind;
-    const bool between_stages =
-        is_transfer(kind) && kind != OpKind::send_activation && kind != OpKind::recv_activation;
-    if (between_stages || program.instruction(id).form == InstructionForm::group) continue;
+    if (names_peer_stage(actions.front().kind) || program.instruction(id).form == InstructionForm::group)
+      continue;
     builder.add(program.rank_of(id), actions.size() == 2 ? Step(actions[0], actions[1]) : Step(actions[0]));
   }
   return builder.build();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fact_rules.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {
@@ -28,6 +29,24 @@ bool is_reduced_each_microbatch(const Pipeline& pipeline, BlockId block) {
 
 bool is_norm(const Pipeline& pipeline, CollectiveId id) {
   return pipeline.spec().collectives[id].per_update();
+}
+
+bool takes_part(const Pipeline& pipeline, const Action& a, RankId rank) {
+  const Collective& collective = pipeline.spec().collectives[a.collective()];
+  return std::binary_search(collective.members.begin(), collective.members.end(), rank) &&
+         (a.microbatch >= 0 || !collective.per_microbatch());
+}
+
+/// Whether what a SEND or RECV names moves between its two stages, and by a transfer.
+bool is_moved(const Pipeline& pipeline, const Action& a) {
+  const bool forward = a.kind == OpKind::send_forward || a.kind == OpKind::recv_forward;
+  const bool at_producer = is_send(a.kind) == forward;
+  const StageId from = at_producer ? a.stage() : a.peer_stage();
+  const StageId to = at_producer ? a.peer_stage() : a.stage();
+  const bool is_edge = contains(pipeline.consumers(from, a.mb()), to);
+  if (!forward) return is_edge && !pipeline.gradient_sum(from).valid();
+  return contains(pipeline.side_consumers(from, a.mb()), to) ||
+         (is_edge && !pipeline.input_sum(to).valid() && pipeline.receiver(from, to, a.mb()) == to);
 }
 
 /// Collects requirements of one action on one rank.
@@ -129,53 +148,20 @@ std::ostream& operator<<(std::ostream& out, const Fact& fact) {
 }
 
 bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
-  const auto at_home = [&] { return pipeline.rank_of(a.stage()) == rank; };
-  const auto on_route = [&] { return pipeline.on_route(a.stage(), a.mb()); };
-  const auto to_consumer = [&] { return contains(pipeline.consumers(a.stage(), a.mb()), a.peer_stage()); };
-  const auto sends = [&](StageId from, StageId to) {
-    if (contains(pipeline.side_consumers(from, a.mb()), to)) return true;
-    return contains(pipeline.consumers(from, a.mb()), to) && !pipeline.input_sum(to).valid() &&
-           pipeline.receiver(from, to, a.mb()) == to;
-  };
-  const auto to_producer = [&] { return contains(pipeline.producers(a.stage(), a.mb()), a.peer_stage()); };
-  switch (a.kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-    case OpKind::offload:
-    case OpKind::reload:
-      return at_home() && on_route();
-    case OpKind::load:
-      return at_home() && on_route() && pipeline.producers(a.stage(), a.mb()).empty();
-    case OpKind::unshard:
-    case OpKind::reshard:
-      return at_home();
-    case OpKind::send_forward:
-      return at_home() && sends(a.stage(), a.peer_stage());
-    case OpKind::recv_backward:
-      return at_home() && to_consumer() && !pipeline.gradient_sum(a.stage()).valid();
-    case OpKind::recv_forward:
-      return at_home() && sends(a.peer_stage(), a.stage());
-    case OpKind::send_backward:
-      return at_home() && to_producer() && !pipeline.gradient_sum(a.peer_stage()).valid();
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-      return on_route() && a.peer_rank() != rank &&
-             (at_home() || a.peer_rank() == pipeline.rank_of(a.stage()));
-    case OpKind::reduce_grad:
-    case OpKind::optimizer:
-      return owns_block(pipeline, a.block(), rank) && pipeline.update_of(a) >= 0;
-    case OpKind::collective: {
-      const Collective& collective = pipeline.spec().collectives[a.collective()];
-      return std::binary_search(collective.members.begin(), collective.members.end(), rank) &&
-             (a.microbatch >= 0 || !collective.per_microbatch());
-    }
-    case OpKind::overlap:
-      return false;
+  const OpInfo& kind = info(a.kind);
+  if (kind.subject == Subject::block)
+    return owns_block(pipeline, a.block(), rank) && pipeline.update_of(a) >= 0;
+  if (kind.subject == Subject::collective) return takes_part(pipeline, a, rank);
+  const bool at_home = pipeline.rank_of(a.stage()) == rank;
+  if (kind.peer == Peer::rank) {
+    return pipeline.on_route(a.stage(), a.mb()) && a.peer_rank() != rank &&
+           (at_home || a.peer_rank() == pipeline.rank_of(a.stage()));
   }
-  return false;
+  if (!at_home || a.kind == OpKind::overlap) return false;
+  if (kind.peer == Peer::stage) return is_moved(pipeline, a);
+  if (kind.microbatch == MicrobatchUse::none) return true;
+  return pipeline.on_route(a.stage(), a.mb()) &&
+         (a.kind != OpKind::load || pipeline.producers(a.stage(), a.mb()).empty());
 }
 
 void provided_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Fact>& out) {
@@ -191,37 +177,14 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
 void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank,
                        std::vector<Requirement>& out) {
   Requirements requirements(pipeline, a, rank, out);
-  switch (a.kind) {
-    case OpKind::reload:
-      return requirements.need(cell_fact(FactKind::offloaded, a));
-    case OpKind::send_activation:
-      return requirements.send_activations();
-    case OpKind::recv_activation:
-      return requirements.receive_activations();
-    case OpKind::reduce_grad:
-      return requirements.reduction();
-    case OpKind::optimizer:
-      return requirements.optimizer();
-    case OpKind::collective:
-      if (is_norm(pipeline, a.collective())) requirements.norm();
-      if (a.microbatch >= 0) requirements.passes();
-      return;
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-    case OpKind::send_forward:
-    case OpKind::send_backward:
-    case OpKind::offload:
-    case OpKind::recv_forward:
-    case OpKind::recv_backward:
-    case OpKind::load:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::overlap:
-      return;
-  }
+  if (a.kind == OpKind::reload) return requirements.need(cell_fact(FactKind::offloaded, a));
+  if (a.kind == OpKind::send_activation) return requirements.send_activations();
+  if (a.kind == OpKind::recv_activation) return requirements.receive_activations();
+  if (a.kind == OpKind::reduce_grad) return requirements.reduction();
+  if (a.kind == OpKind::optimizer) return requirements.optimizer();
+  PPSIM_CHECK(a.kind == OpKind::collective, "for_each_required knows what this kind requires");
+  if (is_norm(pipeline, a.collective())) requirements.norm();
+  if (a.microbatch >= 0) requirements.passes();
 }
 
 }  // namespace ppsim

@@ -14,11 +14,6 @@ std::vector<InstructionId> list_of(const Program& program, RankId rank) {
   return {ids.begin(), ids.end()};
 }
 
-bool computes(OpKind kind) {
-  return kind == OpKind::forward || kind == OpKind::backward || kind == OpKind::backward_input ||
-         kind == OpKind::backward_weight || kind == OpKind::recompute;
-}
-
 /// The waits of the instructions of one rank, rule by rule.
 class RankRules {
  public:
@@ -131,7 +126,7 @@ class RankRules {
       std::vector<InstructionId> since;
       for_each_of(stage, [&](InstructionId id, OpKind kind) {
         if (kind == OpKind::unshard) gather = id;
-        if (kind != OpKind::reshard && !(computes(kind) && gathers)) return;
+        if (kind != OpKind::reshard && !(computes_stage(kind) && gathers)) return;
         if (!gather.valid()) {
           of(id).never = true;
           return;

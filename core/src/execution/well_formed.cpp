@@ -48,8 +48,7 @@ class CellTraffic {
 
   /// Loads, and transfers between stages.
   [[nodiscard]] static bool is_arrival_or_departure(OpKind kind) {
-    const bool of_activations = kind == OpKind::send_activation || kind == OpKind::recv_activation;
-    return kind == OpKind::load || (is_transfer(kind) && !of_activations);
+    return kind == OpKind::load || names_peer_stage(kind);
   }
 
   /// For the next rank.

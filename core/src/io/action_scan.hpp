@@ -45,14 +45,6 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 [[nodiscard]] Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& scanned,
                                               std::string_view text);
 
-/// SEND_A and RECV_A name a rank at the other end, all other transfers a stage.
-[[nodiscard]] constexpr bool names_peer_rank(OpKind kind) {
-  return kind == OpKind::send_activation || kind == OpKind::recv_activation;
-}
-/// Kinds that are cut along the sequence: everything of one stage and microbatch.
-[[nodiscard]] constexpr bool has_slice(OpKind kind) {
-  return info(kind).microbatch == MicrobatchUse::required;
-}
 /// The stage at the other end where the route of the microbatch leaves no choice.
 /// Requires: a transfer between stages, ids in range.
 [[nodiscard]] std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer);

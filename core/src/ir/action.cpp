@@ -8,7 +8,7 @@ Action counterpart(const Action& transfer, RankId own_rank) {
   PPSIM_CHECK(is_transfer(transfer.kind), "only transfers have a counterpart");
   Action other = transfer;
   other.kind = info(transfer.kind).counterpart;
-  if (transfer.kind == OpKind::send_activation || transfer.kind == OpKind::recv_activation) {
+  if (names_peer_rank(transfer.kind)) {
     other.peer = own_rank.value();
   } else {
     std::swap(other.subject, other.peer);

@@ -124,7 +124,7 @@ class InstructionChecker {
     good = check_range(action, "slice", action.slice, pipeline_.slices()) && good;
     good = check_unused(action) && good;
     if (!is_transfer(action.kind)) return good;
-    const bool to_rank = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
+    const bool to_rank = names_peer_rank(action.kind);
     return check_range(action, to_rank ? "peer rank" : "peer stage", action.peer,
                        to_rank ? pipeline_.ranks() : pipeline_.stages()) &&
            good;

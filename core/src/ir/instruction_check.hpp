@@ -39,9 +39,7 @@ void check_communicators(const InstructionContext& context, Rules& rules);
                         below(action.microbatch, pipeline.microbatches()) && action.slice < pipeline.slices();
   if (!in_range) return false;
   if (is_pass(action.kind)) return action.peer == -1 && !communicator.valid();
-  const bool between_stages = is_transfer(action.kind) && action.kind != OpKind::send_activation &&
-                              action.kind != OpKind::recv_activation;
-  return between_stages && below(action.peer, pipeline.stages()) && communicator.valid() &&
+  return names_peer_stage(action.kind) && below(action.peer, pipeline.stages()) && communicator.valid() &&
          communicator.index() < context.communicators.size() &&
          are_members(context.communicators[communicator.index()], rank,
                      pipeline.rank_of(action.peer_stage()));

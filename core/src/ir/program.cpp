@@ -9,8 +9,7 @@ namespace ppsim {
 
 RankId peer_rank(const Pipeline& pipeline, const Action& transfer) {
   PPSIM_CHECK(is_transfer(transfer.kind), "only transfers have a peer");
-  if (transfer.kind == OpKind::send_activation || transfer.kind == OpKind::recv_activation)
-    return transfer.peer_rank();
+  if (names_peer_rank(transfer.kind)) return transfer.peer_rank();
   return pipeline.rank_of(transfer.peer_stage());
 }
 

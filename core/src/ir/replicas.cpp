@@ -64,8 +64,7 @@ class Replica {
     return id;
   }
   [[nodiscard]] int peer(OpKind kind, int id) const {
-    const bool is_rank = kind == OpKind::send_activation || kind == OpKind::recv_activation;
-    return is_rank ? moved(id, one_.ranks) : stage(id);
+    return names_peer_rank(kind) ? moved(id, one_.ranks) : stage(id);
   }
 
   const PipelineSpec& one_;

@@ -10,10 +10,6 @@
 namespace ppsim {
 namespace {
 
-bool is_transfer_of_stages(OpKind kind) {
-  return is_transfer(kind) && kind != OpKind::send_activation && kind != OpKind::recv_activation;
-}
-
 /// Facts that a transfer between stages delivers; lowering adds those.
 bool comes_from_elsewhere(FactKind kind) {
   return kind == FactKind::received_forward || kind == FactKind::received_backward;
@@ -74,7 +70,7 @@ class RowChecker {
 
   bool may_stand(RankId rank, const Action& action) {
     if (!ids_in_range(rank, action)) return false;
-    if (is_transfer_of_stages(action.kind)) {
+    if (names_peer_stage(action.kind)) {
       broken(rank, action, " is a transfer between stages, which lowering adds; expected computation only");
       return false;
     }
@@ -97,7 +93,7 @@ class RowChecker {
     const bool known = action.subject >= 0 && action.subject < subjects;
     const bool updates = known && pipeline_.counts_updates(action.kind, action.subject);
     const int numbers = updates ? pipeline_.updates() : pipeline_.microbatches();
-    const bool to_rank = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
+    const bool to_rank = names_peer_rank(action.kind);
     const bool good = action.kind != OpKind::overlap && known && action.microbatch < numbers &&
                       (action.microbatch >= 0 || !needs_number) && action.slice < pipeline_.slices() &&
                       (!to_rank || (action.peer >= 0 && action.peer < pipeline_.ranks()));

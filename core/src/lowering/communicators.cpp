@@ -56,7 +56,7 @@ CommunicatorAssignment::Key CommunicatorAssignment::transfer_key(const Action& t
     case CommunicatorPolicy::per_edge:
       return {Key::Kind::edge, ranks.from, ranks.to};
     case CommunicatorPolicy::per_stage_edge: {
-      if (transfer.kind == OpKind::send_activation || transfer.kind == OpKind::recv_activation) {
+      if (names_peer_rank(transfer.kind)) {
         return {Key::Kind::eviction_edge, ranks.from, ranks.to, transfer.subject};
       }
       const Ends stages = stage_ends(transfer);

@@ -5,14 +5,6 @@
 #include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
-namespace {
-
-/// Whether an action reads the weights of its stage; W needs activations and gradients alone.
-bool reads_parameters(OpKind kind) {
-  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
-}
-
-}  // namespace
 
 ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
     : pipeline_(program.pipeline()),
@@ -39,7 +31,7 @@ ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
 void ParameterBuffers::note(const Action& action, InstructionId id) {
   if (action.kind == OpKind::optimizer) {
     updates_[action.block().index()].push_back({action.update(), id});
-  } else if (pipeline_.asynchronous() && reads_parameters(action.kind)) {
+  } else if (pipeline_.asynchronous() && reads_weights(action.kind)) {
     const int version = pipeline_.version(action.stage(), action.mb());
     for (const BlockId block : pipeline_.blocks_of(action.stage())) note_reader(block, version, id);
   }

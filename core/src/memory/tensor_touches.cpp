@@ -191,7 +191,7 @@ void Collector::visit_transfer(const Action& a) {
   if (a.kind == OpKind::recv_forward) receive_output(a);
   if (a.kind == OpKind::send_backward) of_edge(Touch::read, TensorKind::outgoing_gradient, a, edge);
   if (a.kind == OpKind::recv_backward) of_edge(Touch::write, TensorKind::incoming_gradient, a, edge);
-  if (a.kind != OpKind::send_activation && a.kind != OpKind::recv_activation) return;
+  if (!names_peer_rank(a.kind)) return;
   const Touch touch = a.kind == OpKind::recv_activation ? Touch::renew : Touch::read;
   if (!here(a.stage())) {
     own(touch, TensorKind::lent_activations, a);

@@ -11,14 +11,6 @@
 #include "worker.hpp"
 
 namespace ppsim::gpu_backend {
-namespace {
-
-bool computes(OpKind kind) {
-  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind) ||
-         gives_weight_gradient(kind);
-}
-
-}  // namespace
 
 RankActions::RankActions(const ActionInput& input, Device& device, Stages& stages)
     : program_(input.program),
@@ -82,7 +74,7 @@ void RankActions::reserve(const Action& action) {
 
 std::optional<RankActions::ComputeBuffers> RankActions::find_buffers(InstructionId id,
                                                                      const Action& action) const {
-  if (!computes(action.kind)) return std::nullopt;
+  if (!computes_stage(action.kind)) return std::nullopt;
   try {
     return compute_buffers(id, action);
   } catch (const BackendError&) {
@@ -156,37 +148,17 @@ void RankActions::run(InstructionId id, GpuStream stream) {
 
 void RankActions::run(InstructionId id, const Action& action, GpuStream stream) {
   if (is_padding(pipeline_, action)) return;  // nobody reads what it would make
-  switch (action.kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-      return compute(id, action, stream);
-    case OpKind::optimizer:
-      return optimize(action, stream);
-    case OpKind::offload:
-      return move(host_copies_.at(cell(action)), tensors_.saved(place(id), action), stream);
-    case OpKind::reload:
-      return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
-    case OpKind::load:
-      return stages_.load(stream, action.mb(),
-                          batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
-    case OpKind::reshard:
-      return;  // the lifetime of a tensor is all that changes
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-      break;
-  }
-  PPSIM_CHECK(false, "not an action of a compute or copy queue");
+  if (computes_stage(action.kind)) return compute(id, action, stream);
+  if (action.kind == OpKind::optimizer) return optimize(action, stream);
+  if (action.kind == OpKind::offload)
+    return move(host_copies_.at(cell(action)), tensors_.saved(place(id), action), stream);
+  if (action.kind == OpKind::reload)
+    return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
+  if (action.kind == OpKind::load)
+    return stages_.load(stream, action.mb(),
+                        batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
+  // Of a RESHARD the lifetime of a tensor is all that changes.
+  PPSIM_CHECK(action.kind == OpKind::reshard, "not an action of a compute or copy queue");
 }
 
 void RankActions::compute(InstructionId id, const Action& action, GpuStream stream) {
@@ -250,8 +222,7 @@ std::vector<Transfer> RankActions::transfers(InstructionId id) const {
 
 Payload RankActions::payload(InstructionId id, const Action& action) const {
   const Payload whole = tensors_.payload(place(id), action);
-  const bool lent = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
-  if (!lent || !whole[1].empty()) return whole;
+  if (!names_peer_rank(action.kind) || !whole[1].empty()) return whole;
   const auto first = static_cast<std::size_t>(tensors_.saved_sizes(action)[0]);
   if (first > whole[0].size()) return whole;  // the sizes do not fit, which the transport reports
   return {whole[0].first(first), whole[0].subspan(first)};

@@ -257,8 +257,7 @@ class Rows {
 Expected<void> check_plain(const Program& program) {
   for (const InstructionId id : program.ids()) {
     const Instruction& item = program.instruction(id);
-    const OpKind kind = program.actions(id).front().kind;
-    const bool lends = kind == OpKind::send_activation || kind == OpKind::recv_activation;
+    const bool lends = names_peer_rank(program.actions(id).front().kind);
     if (!lends && item.after_count == 0 && item.form != InstructionForm::group) continue;
     return make_error(
         ErrorCode::bad_argument,

@@ -12,10 +12,6 @@
 namespace ppsim::verifier {
 namespace {
 
-bool reads_weights(OpKind kind) {
-  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
-}
-
 /// The versions of a block that one rank holds as its list is walked: the newest, and older ones that are
 /// still to be read.
 struct Held {

@@ -10,11 +10,7 @@ Action with_kind(Action action, OpKind kind) {
   return action;
 }
 
-bool is_computation(const Step& step) {
-  if (step.idle()) return false;
-  const OpInfo& kind = info(step.actions().front().kind);
-  return kind.resource == Resource::compute && kind.microbatch == MicrobatchUse::required;
-}
+bool is_computation(const Step& step) { return !step.idle() && computes_stage(step.actions().front().kind); }
 
 /// Whether a step makes saved activations.
 bool saves(const Step& step) {

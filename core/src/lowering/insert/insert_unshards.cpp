@@ -13,10 +13,7 @@ bool contains(const Stages& stages, std::int32_t stage) {
   return std::find(stages.begin(), stages.end(), stage) != stages.end();
 }
 
-bool uses_parameters(const Action& action) {
-  return info(action.kind).resource == Resource::compute &&
-         info(action.kind).microbatch == MicrobatchUse::required;
-}
+bool uses_parameters(const Action& action) { return computes_stage(action.kind); }
 
 /// A stage and the step of a row that computes on it next.
 struct NextUse {

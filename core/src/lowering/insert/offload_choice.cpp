@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "exchange.hpp"
-
 namespace ppsim::lowering {
 namespace {
 
@@ -13,11 +11,6 @@ constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 Action forward_of(Action action) {
   action.kind = OpKind::forward;
   return action;
-}
-
-bool computes_stage(const Action& action) {
-  return info(action.kind).resource == Resource::compute &&
-         info(action.kind).microbatch == MicrobatchUse::required;
 }
 
 /// The F of activations that go to another rank or come from one.
@@ -32,9 +25,9 @@ class WaitFinder {
 
   std::vector<Wait> run() {
     for (std::size_t i = 0; i < row_.size(); ++i) {
-      if (!row_[i].idle() && is_exchange(row_[i].actions().front().kind))
+      if (!row_[i].idle() && names_peer_rank(row_[i].actions().front().kind))
         open_.erase(evicted_forward(row_[i].actions().front()));
-      if (std::none_of(row_[i].actions().begin(), row_[i].actions().end(), computes_stage)) continue;
+      if (std::ranges::none_of(row_[i].actions(), computes_stage, &Action::kind)) continue;
       for (const Action& action : row_[i].actions()) visit(action, i);
       last_compute_ = i;
     }

@@ -30,10 +30,7 @@ class LocalCells {
   std::size_t count_ = 0;
 };
 
-bool uses_stage(const Action& action) {
-  return info(action.kind).resource == Resource::compute &&
-         info(action.kind).microbatch == MicrobatchUse::required;
-}
+bool uses_stage(const Action& action) { return computes_stage(action.kind); }
 
 /// The F that read what a RECV_F brings: of its stage, and of the other stages for which it comes along.
 std::vector<Action> readers_of(const Pipeline& pipeline, const Action& receive) {

@@ -11,11 +11,7 @@
 namespace ppsim::lowering {
 namespace {
 
-/// Whether an action is one of JaxPP's tasks, or something that follows them all.
-bool is_jaxpp_task(OpKind kind) {
-  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind) ||
-         gives_weight_gradient(kind);
-}
+/// Whether an action follows all of JaxPP's tasks, which are those that compute a stage.
 bool follows_all_tasks(const Pipeline& pipeline, const Action& action) {
   if (action.kind == OpKind::collective)
     return !pipeline.spec().collectives[action.collective()].per_microbatch();
@@ -30,7 +26,7 @@ Expected<void> check_jaxpp_actions(const Pipeline& pipeline, const StepRows& row
   for (int r = 0; r < rows.ranks(); ++r) {
     for (const Step& step : rows[RankId(r)]) {
       for (const Action& action : step.actions()) {
-        if (is_jaxpp_task(action.kind) || follows_all_tasks(pipeline, action)) continue;
+        if (computes_stage(action.kind) || follows_all_tasks(pipeline, action)) continue;
         return make_error(
             ErrorCode::bad_argument, "order jaxpp: JaxPP has no such action",
             {.found = action_text(pipeline, action), .expected = "F, B, I, W, R and what an update needs"});

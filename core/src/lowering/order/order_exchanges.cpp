@@ -1,7 +1,5 @@
 #include "order_exchanges.hpp"
 
-#include "lowering/insert/exchange.hpp"
-
 namespace ppsim::lowering {
 namespace {
 
@@ -16,7 +14,7 @@ class RowOrder {
       if (row[i].idle()) continue;
       const Action& action = row[i].actions().front();
       const auto place = static_cast<std::int32_t>(i);
-      if (is_exchange(action.kind)) exchange(place, action);
+      if (names_peer_rank(action.kind)) exchange(place, action);
       if (info(action.kind).resource == Resource::compute) compute(place);
     }
     return std::move(edges_);

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "lowering/insert/exchange.hpp"
 #include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim::lowering {
 namespace {
-
-/// Exchanged activations are ordered one after another, so they start alone.
-bool moves_between_stages(OpKind kind) { return is_transfer(kind) && !is_exchange(kind); }
 
 bool depends(const Pipeline& pipeline, RankId rank, const Action& later, const Action& earlier) {
   std::vector<Fact> provided;
@@ -60,7 +56,7 @@ class Pairer {
   [[nodiscard]] bool can_pair(RankId rank, std::size_t i) const {
     const Action& a = action(rank, i);
     const Action& b = action(rank, i + 1);
-    return moves_between_stages(a.kind) && moves_between_stages(b.kind) && role_[rank][i] == Role::alone &&
+    return names_peer_stage(a.kind) && names_peer_stage(b.kind) && role_[rank][i] == Role::alone &&
            role_[rank][i + 1] == Role::alone && peer_rank(pipeline_, a) == peer_rank(pipeline_, b) &&
            !depends(pipeline_, rank, b, a);
   }

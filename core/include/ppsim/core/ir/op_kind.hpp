@@ -9,8 +9,8 @@ namespace ppsim {
 
 /// Kinds of actions, in the order of op_kind.def.
 enum class OpKind : std::uint8_t {
-#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, occurrence, alphabet, \
-                 meaning)                                                                                 \
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, peer, occurrence, \
+                 alphabet, meaning)                                                                   \
   name,
 #include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
@@ -20,6 +20,7 @@ enum class Resource : std::uint8_t { compute, p2p, collective, copy };
 enum class Subject : std::uint8_t { stage, block, collective };
 enum class MicrobatchUse : std::uint8_t { required, optional, none, update };
 enum class Direction : std::uint8_t { local, send, receive };
+enum class Peer : std::uint8_t { none, stage, rank };
 enum class Occurrence : std::uint8_t { once, repeatable };
 enum class KindAlphabet : std::uint8_t { pytorch, ppsim };
 
@@ -32,23 +33,25 @@ struct OpInfo {
   MicrobatchUse microbatch;
   Direction direction;
   OpKind counterpart;
+  Peer peer;
   Occurrence occurrence;
   KindAlphabet alphabet;
   std::string_view meaning;
 };
 
 inline constexpr auto kOpTable = std::to_array<OpInfo>({
-#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, occurrence, alphabet, \
-                 meaning)                                                                                 \
-  OpInfo{OpKind::name,                                                                                    \
-         text,                                                                                            \
-         Resource::resource,                                                                              \
-         Subject::subject,                                                                                \
-         MicrobatchUse::microbatch,                                                                       \
-         Direction::direction,                                                                            \
-         OpKind::counterpart,                                                                             \
-         Occurrence::occurrence,                                                                          \
-         KindAlphabet::alphabet,                                                                          \
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, peer, occurrence, \
+                 alphabet, meaning)                                                                   \
+  OpInfo{OpKind::name,                                                                                \
+         text,                                                                                        \
+         Resource::resource,                                                                          \
+         Subject::subject,                                                                            \
+         MicrobatchUse::microbatch,                                                                   \
+         Direction::direction,                                                                        \
+         OpKind::counterpart,                                                                         \
+         Peer::peer,                                                                                  \
+         Occurrence::occurrence,                                                                      \
+         KindAlphabet::alphabet,                                                                      \
          meaning},
 #include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
@@ -74,6 +77,22 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 }
 [[nodiscard]] constexpr bool is_communication(OpKind kind) {
   return is_transfer(kind) || is_collective(kind);
+}
+/// SEND_A or RECV_A: activations that a rank lends to another, or takes back.
+[[nodiscard]] constexpr bool names_peer_rank(OpKind kind) { return info(kind).peer == Peer::rank; }
+/// Any other transfer: a tensor of an edge between two stages.
+[[nodiscard]] constexpr bool names_peer_stage(OpKind kind) { return info(kind).peer == Peer::stage; }
+/// Everything of one stage and microbatch: what is cut along the sequence.
+[[nodiscard]] constexpr bool has_slice(OpKind kind) {
+  return info(kind).microbatch == MicrobatchUse::required;
+}
+/// F, B, I, W or R: what runs a stage of the model.
+[[nodiscard]] constexpr bool computes_stage(OpKind kind) {
+  return has_slice(kind) && info(kind).resource == Resource::compute;
+}
+/// Those that read the weights: W needs activations and gradients alone.
+[[nodiscard]] constexpr bool reads_weights(OpKind kind) {
+  return computes_stage(kind) && kind != OpKind::backward_weight;
 }
 /// B or I: what brings the gradient of a stage's input about.
 [[nodiscard]] constexpr bool gives_input_gradient(OpKind kind) {
