@@ -93,17 +93,6 @@ class Subject {
   LoweringOptions lowering_;
 };
 
-AllMicrobatchesOptions all_options(const VerifyOptions& asked, const Repetitions& repetitions) {
-  AllMicrobatchesOptions options;
-  options.properties = asked.properties;
-  options.capabilities = asked.capabilities;
-  options.sizes = asked.sizes;
-  options.memory_limit = asked.memory_limit;
-  options.timeout_s = asked.timeout_s;
-  options.repetitions = repetitions;
-  return options;
-}
-
 nb::dict result_data(const Subject& subject, const AllMicrobatchesResult& result) {
   nb::dict item = verdict_data(result.property, result.verdict);
   item["method"] = result.method;
@@ -141,7 +130,9 @@ Data verified_for_all(const Schedule& schedule, const std::string& communicators
       if (stopped()) return make_error(ErrorCode::refused, "interrupted");
       return subject.program(m);
     };
-    return value_of(verify_all_microbatches(program_for, all_options(asked, subject.repetitions())));
+    AllMicrobatchesOptions of_all = asked_of_all(asked);
+    of_all.repetitions = subject.repetitions();
+    return value_of(verify_all_microbatches(program_for, of_all));
   });
   nb::list properties, memory;
   for (const AllMicrobatchesResult& result : report.results) properties.append(result_data(subject, result));

@@ -146,15 +146,7 @@ class Investigation {
     for (const int m : coverage_of(property).alone) {
       const auto program = source_.get(m);
       if (program == nullptr) continue;
-      VerifyOptions options;
-      options.properties = {property};
-      options.capabilities = options_.capabilities;
-      options.sizes = options_.sizes;
-      options.memory_limit = options_.memory_limit;
-      options.timeout_s = std::max(deadline_.remaining_s(), 0.001);
-      options.memory_budget = options_.memory_budget;
-      options.state_limit = options_.state_limit;
-      VerifyReport report = verify(*program, options);
+      VerifyReport report = verify_one(question_, property, *program);
       PropertyResult& result = report.results.front();
       FamilyAnswer one{std::move(result.verdict), m, result.method, std::move(result.notes)};
       if (auto* unknown = std::get_if<Unknown>(&one.verdict))
@@ -282,6 +274,30 @@ const AllMicrobatchesResult* AllMicrobatchesReport::find(Property property) cons
 bool AllMicrobatchesReport::proved(Property property) const {
   const AllMicrobatchesResult* result = find(property);
   return result != nullptr && std::holds_alternative<Proved>(result->verdict);
+}
+
+AllMicrobatchesOptions asked_of_all(const VerifyOptions& of_one) {
+  AllMicrobatchesOptions options;
+  options.properties = of_one.properties;
+  options.capabilities = of_one.capabilities;
+  options.sizes = of_one.sizes;
+  options.memory_limit = of_one.memory_limit;
+  options.timeout_s = of_one.timeout_s;
+  options.state_limit = of_one.state_limit;
+  options.memory_budget = of_one.memory_budget;
+  options.queries = of_one.queries;
+  return options;
+}
+
+VerifyReport verify_one(const AllQuestion& question, Property property, const Program& program) {
+  const AllMicrobatchesOptions& asked = question.options;
+  return verify(program, {.properties = {property},
+                          .capabilities = asked.capabilities,
+                          .sizes = asked.sizes,
+                          .memory_limit = asked.memory_limit,
+                          .timeout_s = std::max(question.deadline.remaining_s(), 0.001),
+                          .state_limit = asked.state_limit,
+                          .memory_budget = asked.memory_budget});
 }
 
 Expected<AllMicrobatchesReport> verify_all_microbatches(const ProgramFor& program_for,

@@ -21,13 +21,7 @@ bool are_alike(const Series& a, const Series& b) {
 
 /// The answer of verify to one Program.
 FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
-  VerifyOptions options;
-  options.properties = {Property::deadlock_free};
-  options.capabilities = question.options.capabilities;
-  options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
-  options.memory_budget = question.options.memory_budget;
-  options.state_limit = question.options.state_limit;
-  const VerifyReport report = verify(program, options);
+  const VerifyReport report = verify_one(question, Property::deadlock_free, program);
   const PropertyResult& result = report.results.front();
   return {result.verdict, program.pipeline().microbatches(), result.method, result.notes};
 }

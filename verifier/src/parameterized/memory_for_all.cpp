@@ -73,14 +73,7 @@ std::optional<FamilyAnswer> replay(const AllQuestion& question, std::int64_t mic
                            ? question.source.get(static_cast<int>(microbatches))
                            : nullptr;
   if (program == nullptr) return std::nullopt;
-  VerifyOptions options;
-  options.properties = {Property::memory};
-  options.capabilities = question.options.capabilities;
-  options.sizes = question.options.sizes;
-  options.memory_limit = question.options.memory_limit;
-  options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
-  options.memory_budget = question.options.memory_budget;
-  const VerifyReport report = verify(*program, options);
+  const VerifyReport report = verify_one(question, Property::memory, *program);
   const PropertyResult& result = report.results.front();
   return FamilyAnswer{result.verdict, program->pipeline().microbatches(), result.method, result.notes};
 }

@@ -27,6 +27,9 @@ struct AllQuestion {
   [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
 };
 
+/// verify's report on one property of one Program, within the limits of the question.
+[[nodiscard]] VerifyReport verify_one(const AllQuestion& question, Property property, const Program& program);
+
 /// The two ends of each message, and the members of each collective, name the same for every k. That these
 /// are the ends that meet rests on deadlock freedom under rendezvous: both ends of a channel are on one queue
 /// each, so two messages that are sent in another order than they are received wait for each other.

@@ -128,16 +128,8 @@ std::string advice(int exit, const AllMicrobatchesReport& report) {
 int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
                    const Output& output) {
   const ProgramFor& program_for = programs.program_for;
-  AllMicrobatchesOptions options;
-  options.properties = asked.properties;
-  options.capabilities = asked.capabilities;
-  options.sizes = asked.sizes;
-  options.memory_limit = asked.memory_limit;
-  options.timeout_s = asked.timeout_s;
+  AllMicrobatchesOptions options = asked_of_all(asked);
   options.sample_limit = request.sample_limit;
-  options.state_limit = request.state_limit;
-  options.memory_budget = asked.memory_budget;
-  options.queries = asked.queries;
   const auto answered = within_limits(request, output, [&] {
     options.repetitions = programs.repetitions();
     return verify_all_microbatches(program_for, options);

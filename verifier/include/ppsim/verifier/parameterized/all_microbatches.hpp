@@ -40,6 +40,8 @@ struct AllMicrobatchesOptions {
   /// numbers, since any larger one may be another Program.
   Repetitions repetitions = {};
 };
+/// What verify is asked of one Program, as far as it can be asked of all numbers.
+[[nodiscard]] AllMicrobatchesOptions asked_of_all(const VerifyOptions& of_one);
 
 /// The properties that can be decided for every number of microbatches.
 [[nodiscard]] bool has_all_microbatches_method(Property property);
@@ -116,6 +118,7 @@ namespace ppsim {
 using verifier::AllMicrobatchesOptions;
 using verifier::AllMicrobatchesReport;
 using verifier::AllMicrobatchesResult;
+using verifier::asked_of_all;
 using verifier::Coverage;
 using verifier::Family;
 using verifier::has_all_microbatches_method;
