@@ -5,49 +5,21 @@
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
+#include "repair/channels.hpp"
 
 namespace ppsim::verifier {
 namespace {
 
 using Lines = std::vector<std::string>;
+using repairing::channel_ends;
+using repairing::ChannelEnds;
+using repairing::ChannelKey;
 
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
-}
-
-/// The two ends of a channel as the messages that they name, each as its SEND.
-struct Ends {
-  std::vector<Action> sent;
-  std::vector<Action> received;
-};
-
-struct ChannelKey {
-  CommunicatorId communicator;
-  RankId source;
-  RankId destination;
-  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
-};
-
-std::map<ChannelKey, Ends> ends_of(const Program& program) {
-  std::map<ChannelKey, Ends> channels;
-  for (const InstructionId id : program.ids()) {
-    const RankId own = program.rank_of(id);
-    for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
-      const Action& action = program.actions(id)[a];
-      if (!is_transfer(action.kind)) continue;
-      const RankId peer = peer_rank(program.pipeline(), action);
-      const CommunicatorId communicator = program.communicators_of(id)[a];
-      if (is_send(action.kind)) {
-        channels[{communicator, own, peer}].sent.push_back(action);
-      } else {
-        channels[{communicator, peer, own}].received.push_back(counterpart(action, own));
-      }
-    }
-  }
-  return channels;
 }
 
 /// The entries that the first list has more often than the second.
@@ -59,7 +31,7 @@ std::vector<Action> surplus(std::vector<Action> of, std::vector<Action> over) {
   return result;
 }
 
-Lines lines_of(const Program& program, const ChannelKey& key, const Ends& ends) {
+Lines lines_of(const Program& program, const ChannelKey& key, const ChannelEnds& ends) {
   const Pipeline& pipeline = program.pipeline();
   const std::string& communicator = program.communicator(key.communicator).name;
   const auto name = [&](const Action& action) { return action_text(pipeline, action); };
@@ -85,7 +57,7 @@ Lines lines_of(const Program& program, const ChannelKey& key, const Ends& ends) 
 
 std::vector<std::string> absences(const Program& program) {
   Lines lines;
-  for (const auto& [key, ends] : ends_of(program)) {
+  for (const auto& [key, ends] : channel_ends(program)) {
     const Lines of_channel = lines_of(program, key, ends);
     lines.insert(lines.end(), of_channel.begin(), of_channel.end());
   }

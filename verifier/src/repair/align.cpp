@@ -6,49 +6,25 @@
 #include <tuple>
 
 #include "ppsim/core/execution/execution_graph.hpp"
-#include "repair/candidates.hpp"
+#include "repair/channels.hpp"
 
 namespace ppsim::verifier::repairing {
 namespace {
 
-/// The messages of a channel in order, each as its SEND.
-struct Messages {
-  std::vector<Action> sent;
-  std::map<Action, std::vector<InstructionId>> receives;
-};
-
-std::map<ChannelKey, Messages> messages_of(const Program& program) {
-  std::map<ChannelKey, Messages> channels;
-  for (const InstructionId id : program.ids()) {
-    const RankId own = program.rank_of(id);
-    for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
-      const Action& action = program.actions(id)[a];
-      if (!is_transfer(action.kind)) continue;
-      const RankId peer = peer_rank(program.pipeline(), action);
-      const CommunicatorId communicator = program.communicators_of(id)[a];
-      if (is_send(action.kind)) {
-        channels[{communicator, own, peer}].sent.push_back(action);
-      } else {
-        channels[{communicator, peer, own}].receives[counterpart(action, own)].push_back(id);
-      }
-    }
-  }
-  return channels;
-}
-
 /// The receives of a channel in the order of its sends; nothing where the ends differ.
-std::optional<std::vector<InstructionId>> wanted_order(const Messages& channel) {
+std::optional<std::vector<InstructionId>> wanted_order(const ChannelEnds& channel) {
+  std::map<Action, std::vector<InstructionId>> receives;
+  for (std::size_t i = 0; i < channel.received.size(); ++i)
+    receives[channel.received[i]].push_back(channel.receivers[i]);
   std::vector<InstructionId> order;
   std::map<Action, std::size_t> used;
   for (const Action& send : channel.sent) {
-    const auto found = channel.receives.find(send);
+    const auto found = receives.find(send);
     std::size_t& next = used[send];
-    if (found == channel.receives.end() || next == found->second.size()) return std::nullopt;
+    if (found == receives.end() || next == found->second.size()) return std::nullopt;
     order.push_back(found->second[next++]);
   }
-  std::size_t received = 0;
-  for (const auto& [send, ids] : channel.receives) received += ids.size();
-  if (received != order.size()) return std::nullopt;
+  if (channel.received.size() != order.size()) return std::nullopt;
   return order;
 }
 
@@ -124,7 +100,7 @@ class Aligner {
 
 std::optional<Aligned> receives_in_order(const Program& program) {
   Aligner aligner(program);
-  for (const auto& [key, channel] : messages_of(program)) {
+  for (const auto& [key, channel] : channel_ends(program)) {
     const auto order = wanted_order(channel);
     if (!order || !aligner.align(key.destination, *order)) return std::nullopt;
   }

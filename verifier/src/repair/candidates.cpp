@@ -17,14 +17,6 @@ bool contains(std::span<const InstructionId> ids, InstructionId id) {
   return std::ranges::find(ids, id) != ids.end();
 }
 
-ChannelKey channel_key(const Program& program, InstructionId id, std::size_t member) {
-  const Action& action = program.actions(id)[member];
-  const RankId own = program.rank_of(id);
-  const RankId peer = peer_rank(program.pipeline(), action);
-  const CommunicatorId communicator = program.communicators_of(id)[member];
-  return is_send(action.kind) ? ChannelKey{communicator, own, peer} : ChannelKey{communicator, peer, own};
-}
-
 }  // namespace
 
 Candidates::Candidates(const Program& program, const ExecutionGraph& graph)

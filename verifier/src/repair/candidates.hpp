@@ -10,16 +10,9 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
+#include "repair/channels.hpp"
 
 namespace ppsim::verifier::repairing {
-
-/// A channel of the Program: messages of a communicator from one rank to another.
-struct ChannelKey {
-  CommunicatorId communicator;
-  RankId source;
-  RankId destination;
-  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
-};
 
 /// A change that a repair may hold, about instructions of the original Program.
 struct Candidate {
