@@ -16,20 +16,6 @@ SimulatedStep at_unit_costs(const Ir& ir) {
   return value_of(evaluate(name_of(ir), std::move(program), std::move(costs)));
 }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 std::string unit_svg(const Ir& ir, const std::string& title, int width) {
@@ -43,7 +29,7 @@ std::string unit_html(const Ir& ir) {
   try {
     return unit_svg(ir, "", 1000);
   } catch (const CoreError& error) {
-    return "<pre>" + escaped(to_string(error.error())) + "</pre>";
+    return "<pre>" + markup_text(to_string(error.error())) + "</pre>";
   }
 }
 

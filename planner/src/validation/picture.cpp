@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "ppsim/planner/validation_page.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -56,20 +57,6 @@ std::string number(double value, const char* format = "%.1f") {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
 }
 
 bool is_drawn(const Comparison& one) { return one.simulated && *one.simulated > 0 && one.measured > 0; }
@@ -263,8 +250,8 @@ class Picture {
     for (const Comparison& one : validation_.steps.comparisons) {
       const MeasuredRow& row = validation_.rows[one.row];
       if (!is_drawn(one) || !belongs(row, series)) continue;
-      const std::string title = "<title>" + escaped(row.source) + ", " + escaped(row.label) + ": simulated " +
-                                number(*one.simulated, "%.3f") + " s, measured " +
+      const std::string title = "<title>" + markup_text(row.source) + ", " + markup_text(row.label) +
+                                ": simulated " + number(*one.simulated, "%.3f") + " s, measured " +
                                 number(one.measured, "%.3f") + " s, " + number(one.error_percent(), "%+.1f") +
                                 " %</title></path>\n";
       write_marker(series, x_of(one.measured), y_of(*one.simulated));

@@ -52,7 +52,7 @@ Nanoseconds axis_step(Nanoseconds end, int most) {
   }
 }
 
-std::string markup_text(const std::string& text) {
+std::string markup_text(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '&') {

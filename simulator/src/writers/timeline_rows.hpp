@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 
 namespace ppsim::simulator {
 
@@ -26,9 +27,6 @@ struct TimelineCell {
 
 /// "12.5 ms": a time in the largest unit that keeps it at least 1.
 [[nodiscard]] std::string time_text(Nanoseconds time);
-
-/// A text as HTML and SVG write it.
-[[nodiscard]] std::string markup_text(const std::string& text);
 
 /// A step of 1, 2 or 5 times a power of ten that divides `end` into at most `most` parts.
 [[nodiscard]] Nanoseconds axis_step(Nanoseconds end, int most);

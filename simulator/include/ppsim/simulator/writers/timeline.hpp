@@ -45,6 +45,9 @@ void write_pdf(std::ostream& out, const Program& program, const TimedTrace& trac
                const SvgOptions& options = {});
 void write_pdf(std::ostream& out, std::span<const SvgRun> runs, const SvgOptions& options = {});
 
+/// A text as HTML and SVG write it.
+[[nodiscard]] std::string markup_text(std::string_view text);
+
 /// Whether the letters of a text are those of Latin 1, which a PDF's font has.
 [[nodiscard]] bool pdf_has_letters(std::string_view text);
 
@@ -67,6 +70,7 @@ void write_text_timeline(std::ostream& out, const Program& program, const TimedT
 }  // namespace ppsim::simulator
 
 namespace ppsim {
+using simulator::markup_text;
 using simulator::pdf_has_letters;
 using simulator::SvgOptions;
 using simulator::SvgRun;
