@@ -77,6 +77,15 @@ Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const 
   return looked_at(std::move(ir), text, file, options.dialect);
 }
 
+Error needs_counts(const std::string& name, const ScheduleParameters& asked) {
+  return {ErrorCode::bad_argument,
+          name + " needs ranks and microbatches of 1 or more",
+          {.found = std::to_string(asked.ranks) + " ranks, " + std::to_string(asked.microbatches) +
+                    " microbatches",
+           .expected = name + ":ranks=P,microbatches=M, or where the command has them --ranks P "
+                              "--microbatches M or a --model with its parallelism"}};
+}
+
 Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,
                           const std::optional<CostSource>& source) {
   PPSIM_ASSIGN_OR_RETURN(const auto named, parse_named_schedule(name, parameters));
@@ -87,14 +96,7 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
   if (info) {
     PPSIM_RETURN_IF_ERROR(check_known(**info, asked));
   }
-  if (info && !complete) {
-    return make_error(
-        ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
-        {.found =
-             std::to_string(asked.ranks) + " ranks, " + std::to_string(asked.microbatches) + " microbatches",
-         .expected = named.name + ":ranks=P,microbatches=M, or where the command has them --ranks P "
-                                  "--microbatches M or a --model with its parallelism"});
-  }
+  if (info && !complete) return tl::unexpected(needs_counts(named.name, asked));
   if (info && asked.slices == kUsualSlices) {
     PPSIM_ASSIGN_OR_RETURN(const auto slices, usual_slices(**info, asked, source));
     asked.slices = slices;

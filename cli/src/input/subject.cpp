@@ -98,14 +98,7 @@ Expected<Ir> ir_from_plugin(const InputOptions& input, const ScheduleParameters&
                             const ReadOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto named, parse_named_schedule(input.input, parameters));
   const ScheduleParameters& asked = named.parameters;
-  if (asked.ranks < 1 || asked.microbatches < 1) {
-    return make_error(
-        ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
-        {.found =
-             std::to_string(asked.ranks) + " ranks, " + std::to_string(asked.microbatches) + " microbatches",
-         .expected = named.name + ":ranks=P,microbatches=M, or where the command has them --ranks P "
-                                  "--microbatches M or a --model with its parallelism"});
-  }
+  if (asked.ranks < 1 || asked.microbatches < 1) return tl::unexpected(needs_counts(named.name, asked));
   const auto text = text_from_plugin(named.name, asked);
   if (!*text) return tl::unexpected(text->error());
   return ir_from_text(**text, named.name, options);

@@ -105,6 +105,22 @@ std::string check_division(const RunDescription& run) {
 
 }  // namespace
 
+GivenRun given_by_options(SheetRow& row, std::string_view gpus, std::string_view sequence) {
+  GivenRun given{
+      .model = row.text("model"), .system = row.text("system"), .precision = row.text("precision")};
+  given.gpus = row.whole(gpus);
+  given.global_batch = row.whole("gbs");
+  given.microbatch = row.whole("mbs");
+  given.sequence = row.whole(sequence);
+  given.tensor = row.whole("tp");
+  given.pipeline = row.whole("pp");
+  given.chunks = row.whole("vp");
+  given.context = row.whole("cp");
+  given.expert = row.whole("ep");
+  given.fsdp = row.whole("fsdp", 0);
+  return given;
+}
+
 std::string lower_case(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;

@@ -12,6 +12,10 @@ struct GivenRun {
   std::optional<int> chunks, context, expert, fsdp;  ///< 1 and 0 where nothing is given
 };
 
+/// The run of a row whose columns are called by the options of Megatron-LM, but for two that tables call by
+/// names of their own.
+[[nodiscard]] GivenRun given_by_options(SheetRow& row, std::string_view gpus, std::string_view sequence);
+
 /// With small letters for capital ones.
 [[nodiscard]] std::string lower_case(std::string text);
 

@@ -51,18 +51,7 @@ void set_figure(const std::string& metric, double value, MeasuredRow& result) {
 }  // namespace
 
 MeasuredRow read_published(SheetRow& row) {
-  GivenRun given{
-      .model = row.text("model"), .system = row.text("system"), .precision = row.text("precision")};
-  given.gpus = row.whole("gpus");
-  given.global_batch = row.whole("gbs");
-  given.microbatch = row.whole("mbs");
-  given.sequence = row.whole("seq");
-  given.tensor = row.whole("tp");
-  given.pipeline = row.whole("pp");
-  given.chunks = row.whole("vp");
-  given.context = row.whole("cp");
-  given.expert = row.whole("ep");
-  given.fsdp = row.whole("fsdp", 0);
+  GivenRun given = given_by_options(row, "gpus", "seq");
   const std::string source = row.text("source");
   read_software(row, usual_stack(source), given);
   MeasuredRow result{.source = source, .label = published_label(row), .run = described(given)};

@@ -193,18 +193,7 @@ MeasuredRow read_one_node(SheetRow& row) {
 }
 
 MeasuredRow read_megatron_bridge(SheetRow& row) {
-  GivenRun given{
-      .model = row.text("model"), .system = row.text("system"), .precision = row.text("precision")};
-  given.gpus = row.whole("num_gpus");
-  given.global_batch = row.whole("gbs");
-  given.microbatch = row.whole("mbs");
-  given.sequence = row.whole("sequence_length");
-  given.tensor = row.whole("tp");
-  given.pipeline = row.whole("pp");
-  given.chunks = row.whole("vp");
-  given.context = row.whole("cp");
-  given.expert = row.whole("ep");
-  given.fsdp = row.whole("fsdp", 0);
+  GivenRun given = given_by_options(row, "num_gpus", "sequence_length");
   const std::string stack = recipe_stack(row, given);
   read_software(row, stack, given);
   // Its recipes of GPT-OSS without graphs make norms and activations again.

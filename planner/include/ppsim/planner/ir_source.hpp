@@ -47,6 +47,9 @@ struct ReadOptions {
 /// ScheduleParameters::slices where none are given: as many as suit the costs of tokens, or one.
 inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
 
+/// What a schedule lacks that is asked for without ranks or microbatches.
+[[nodiscard]] Error needs_counts(const std::string& name, const ScheduleParameters& asked);
+
 /// The schedule `name` or `name:key=value,...` with `parameters`, of which 0 ranks or microbatches stand for
 /// none given. An order that follows costs follows those of `source`, bound to the schedule's own pipeline.
 /// Errors: bad_argument naming the schedules there are, or what is missing; those of generate,
@@ -84,6 +87,7 @@ using planner::kUsualSlices;
 using planner::name_of;
 using planner::names_file;
 using planner::names_schedule;
+using planner::needs_counts;
 using planner::pipeline_of;
 using planner::ReadOptions;
 using planner::to_program;
