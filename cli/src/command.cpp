@@ -146,6 +146,13 @@ void add_dialect_option(Command& command, std::string& dialect) {
       .show_default();
 }
 
+void add_input_options(Command& command, InputOptions& options) {
+  add_parameter_options(command, options);
+  add_offload_option(command, options);
+  add_send_done_option(command, options);
+  add_dialect_option(command, options.dialect);
+}
+
 Expected<CsvDialect> dialect_from_name(const std::string& name) {
   if (name == "torch") return CsvDialect::torch;
   if (name == "torch-2.15") return CsvDialect::torch_2_15;

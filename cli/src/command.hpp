@@ -77,6 +77,8 @@ void add_tied_option(Command& command, InputOptions& options);
 void add_offload_option(Command& command, InputOptions& options);
 void add_send_done_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);
+/// Those of an input that becomes a Program: parameters, --offload, --send-done-delay and --dialect.
+void add_input_options(Command& command, InputOptions& options);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 void add_target_option(Command& command, std::string& target);
 /// The target that --for names; nothing for an empty text.

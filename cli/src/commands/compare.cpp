@@ -376,10 +376,7 @@ void add_compare(Command& program) {
   Command command = program.add_subcommand(
       "compare", "several schedules on the same devices, parameters and tokens, in one table");
   command.add_option("INPUTS", options->inputs, "FILEs or NAMEs").required();
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
   const Option figure =

@@ -191,10 +191,7 @@ void add_show(Command& program) {
   auto options = std::make_shared<ShowOptions>();
   Command command = program.add_subcommand("show", "draw the timeline of a schedule or program");
   command.add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2").required();
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   command
       .add_option("--format", options->format,
                   "text, svg or pdf; default: what the suffix of -o says, or text")

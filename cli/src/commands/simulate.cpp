@@ -323,10 +323,7 @@ void add_simulate(Command& program) {
   Command command =
       program.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   command.add_option("--communicators", options->policy,
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
   add_target_option(command, options->input.target);

@@ -283,10 +283,7 @@ void add_calibrate(Command& program) {
                   "consecutive ranks that shared a device: finds how much each slows the others down, and "
                   "what an action takes alone, for --costs-out")
       .check(count());
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

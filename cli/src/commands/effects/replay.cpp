@@ -228,10 +228,7 @@ void add_replay(Command& program) {
   command
       .add_option("-o,--output", options->output, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       .check(trace_file());
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

@@ -249,10 +249,7 @@ void add_verify(Command& program) {
       "verify", "prove or refute: no deadlock, no mix-up, memory within the limit, in every timing");
   command.add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
       .required();
-  add_parameter_options(command, options->input);
-  add_offload_option(command, options->input);
-  add_send_done_option(command, options->input);
-  add_dialect_option(command, options->input.dialect);
+  add_input_options(command, options->input);
   add_target_option(command, options->input.target);
   command.add_option(
       "--properties", options->properties,
