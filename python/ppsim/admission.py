@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ppsim._native import _core
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error, Mismatch
+from ppsim.execution import Plan
 from ppsim.verification import Certificate
 
 #: What a run relies on, as in the C++ executor.
@@ -29,6 +32,20 @@ def admit(
         if name not in certificate.properties:
             raise _refused(f"the certificate does not cover {name}", ", ".join(certificate.properties), name)
     _core.check_certificate_on(certificate.to_json(), program, transport, sources_of(costs))
+
+
+def not_computed(plan: Plan, stage: str) -> Iterator[str]:
+    """What a plan asks of its pipeline that no `stage` of a user computes: a function, a module."""
+    if plan.program.slices > 1:
+        yield (
+            f"it cuts sequences into {plan.program.slices} slices, and a {stage} does not say what it keeps of the "
+            "slices before (keys and values)"
+        )
+    if plan.program.padding:
+        yield f"{plan.program.padding} of its microbatches are padding, which no {stage} computes"
+    for name in plan.execution.collectives:
+        if name != "norm":
+            yield f"collective {name} combines shards of a vocabulary, and a {stage} does not say how"
 
 
 def _refused(why: str, found: str = "", expected: str = "") -> Error:

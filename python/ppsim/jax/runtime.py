@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppsim._native import _core
-from ppsim.admission import admit
+from ppsim.admission import admit, not_computed
 from ppsim.arguments import checked
 from ppsim.costs import Costs
 from ppsim.errors import Error
@@ -257,22 +257,9 @@ def _microbatches(plans: Iterable[Plan], kind: str, stage: int) -> frozenset[int
 
 def check_features(plans: list[Plan]) -> None:
     """Raises Error naming what a runtime for functions cannot compute."""
-    problems = [*_of_pipeline(plans[0]), *_of_blocks(plans)]
+    problems = [*not_computed(plans[0], "function"), *_of_blocks(plans)]
     if problems:
         raise Error("a JAX function cannot run this program: " + "; ".join(problems), code="refused")
-
-
-def _of_pipeline(plan: Plan) -> Iterable[str]:
-    if plan.program.slices > 1:
-        yield (
-            f"it cuts sequences into {plan.program.slices} slices, and a function does not say what it keeps of the "
-            "slices before (keys and values)"
-        )
-    if plan.program.padding:
-        yield f"{plan.program.padding} of its microbatches are padding, which no function computes"
-    for name in plan.execution.collectives:
-        if name != "norm":
-            yield f"collective {name} combines shards of a vocabulary, and a function does not say how"
 
 
 def _of_blocks(plans: list[Plan]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from ppsim._native import _core
+from ppsim.admission import not_computed
 from ppsim.errors import Error
 from ppsim.execution import Plan
 from ppsim.torch.replicas import Whole
@@ -27,7 +28,7 @@ def transport_of(backend: str) -> str:
 
 def check_features(plan: Plan) -> None:
     """Raises Error naming what a runtime for modules cannot compute."""
-    problems = [*_of_pipeline(plan), *_of_blocks(plan), *_of_actions(plan)]
+    problems = [*not_computed(plan, "module"), *_of_blocks(plan), *_of_actions(plan)]
     if problems:
         raise Error("modules cannot run this program: " + "; ".join(problems), code="refused")
 
@@ -59,19 +60,6 @@ def _of_wrapper(plan: Plan, number: int, stage: Whole) -> Iterable[str]:
     moved = {cell for kind in ("OFFLOAD", "SEND_A") for cell in plan.cells(kind) if cell[0] == number}
     if moved:
         yield f"it moves activations of stage {number}, whose parameters are sharded"
-
-
-def _of_pipeline(plan: Plan) -> Iterable[str]:
-    if plan.program.slices > 1:
-        yield (
-            f"it cuts sequences into {plan.program.slices} slices, and a module does not say what it keeps of the "
-            "slices before (keys and values)"
-        )
-    if plan.program.padding:
-        yield f"{plan.program.padding} of its microbatches are padding, which no module computes"
-    for name in plan.execution.collectives:
-        if name != "norm":
-            yield f"collective {name} combines shards of a vocabulary, and a module does not say how"
 
 
 def _of_blocks(plan: Plan) -> Iterable[str]:
