@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/planner/effects/slowed_step.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {
@@ -59,6 +60,25 @@ TEST(Prediction, AStepThatIsPredictedTooShortHasAnErrorBelowZero) {
   EXPECT_DOUBLE_EQ((Prediction{.measured_step_ns = 200, .simulated_step_ns = 190}.step_error()), -0.05);
   EXPECT_DOUBLE_EQ((Prediction{.measured_step_ns = 200, .simulated_step_ns = 230}.step_error()), 0.15);
   EXPECT_EQ(Prediction().step_error(), 0);
+}
+
+/// A large Program would take its time and its memory twice.
+TEST(SlowDown, SimulatesAStepAgainOnlyWhereSomethingIsSlowedDown) {
+  CostBinding costs;
+  costs.tables.costs = predicted_costs();
+  auto step = evaluate("two ranks", test::two_rank_step(), std::move(costs));
+  ASSERT_TRUE(step) << to_string(step.error());
+  const Span forward_of_rank_0 = step->trace.spans[InstructionId(0)];
+  step->trace.spans[InstructionId(0)].start.time = -7;  // which no simulation gives
+  const TimedTrace marked = step->trace;
+  SharedDevices devices{.ranks = 2, .slowdowns = {{forward, 0}, {backward, 0}}};
+  ASSERT_TRUE(slow_down(*step, devices));
+  EXPECT_EQ(step->trace, marked);
+  devices.own_transfers = SharedDevices::kWhole;
+  ASSERT_TRUE(slow_down(*step, devices));
+  const Span& slowed = step->trace.spans[InstructionId(0)];
+  EXPECT_EQ(slowed.start, forward_of_rank_0.start);
+  EXPECT_GT(slowed.end, forward_of_rank_0.end);  // the RECV_B of its rank waits beside it
 }
 
 TEST(Summarize, TakesAbsoluteErrors) {
