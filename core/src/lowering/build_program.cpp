@@ -14,8 +14,8 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
   auto edge = edges.begin();
   std::vector<int> after;
   part.begin_row(rank);
-  for (std::size_t i = 0; i < row.lines.size(); ++i) {
-    const Line& line = row.lines[i];
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Line line = row.line(i);
     const bool waits = edge != edges.end() && edge->later == static_cast<std::int32_t>(i);
     if (line.second < 0 && !waits) {  // nearly all
       const bool communicates = is_communication(line.action.kind);
@@ -50,9 +50,9 @@ Counted counted(const LineRows& rows, const RankRange& ranks, CommunicatorAssign
   Counted part{{}, std::move(assignment)};
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
     const LineRow& row = rows[rank];
-    RowSize size{row.lines.size(), 0};
-    for (const Line& line : row.lines) {
-      row.for_each_action(line, [&](const Action& action) {
+    RowSize size{row.size(), 0};
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row.for_each_action(row.line(i), [&](const Action& action) {
         ++size.actions;
         if (is_communication(action.kind)) part.assignment.use(action, rank);
       });

@@ -4,9 +4,24 @@
 
 namespace ppsim::lowering {
 
+void LineRow::replace(const std::vector<Line>& lines) {
+  actions_.clear();
+  names_.clear();
+  for (const Line& line : lines) {
+    actions_.push_back(line.action);
+    names_.push_back({line.second, line.id});
+  }
+}
+
+void LineRow::name_lines() {
+  names_.reserve(actions_.capacity());
+  for (std::size_t i = names_.size(); i < actions_.size(); ++i)
+    names_.push_back({-1, static_cast<std::int32_t>(i)});
+}
+
 std::vector<RankRange> ranges_of(const LineRows& rows) {
   std::size_t lines = 0;
-  for (const LineRow& row : rows) lines += row.lines.size();
+  for (const LineRow& row : rows) lines += row.size();
   return rank_ranges(static_cast<int>(rows.size()), lines);
 }
 
@@ -18,8 +33,8 @@ InstructionForm form_of(const LineRow& row, const Line& line) {
 std::vector<AfterEdge> edges_of_places(const LineRow& row) {
   if (row.after.empty()) return {};
   std::vector<std::int32_t> place_of;
-  for (std::size_t i = 0; i < row.lines.size(); ++i) {
-    const auto id = static_cast<std::size_t>(row.lines[i].id);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto id = static_cast<std::size_t>(row.line(i).id);
     if (place_of.size() <= id) place_of.resize(id + 1, -1);
     place_of[id] = static_cast<std::int32_t>(i);
   }

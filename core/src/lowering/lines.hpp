@@ -17,19 +17,41 @@ struct Line {
   std::int32_t id = -1;      ///< names the line whatever its place
 };
 
-/// The instructions of one rank, in issue order.
-struct LineRow {
-  std::vector<Line> lines;
+/// The instructions of one rank, in issue order. At full size rows are most of the memory of a lowering, so
+/// that nearly all lines are their action and nothing else.
+class LineRow {
+ public:
   std::vector<Action> seconds;
   std::vector<AfterEdge> after;
-  std::vector<Nanoseconds> times;  ///< parallel to lines where the order needs them, else empty
+  std::vector<Nanoseconds> times;  ///< parallel to the lines where the order needs them, else empty
 
-  void add(const Action& action) { lines.push_back({action, -1, static_cast<std::int32_t>(lines.size())}); }
+  [[nodiscard]] std::size_t size() const { return actions_.size(); }
+  [[nodiscard]] Line line(std::size_t i) const {
+    if (names_.empty()) return {actions_[i], -1, static_cast<std::int32_t>(i)};
+    return {actions_[i], names_[i].second, names_[i].id};
+  }
+  [[nodiscard]] const Action& action(std::size_t i) const { return actions_[i]; }
+
+  void reserve(std::size_t lines) { actions_.reserve(lines); }
+  void add(const Action& action) {
+    if (!names_.empty()) names_.push_back({-1, static_cast<std::int32_t>(actions_.size())});
+    actions_.push_back(action);
+  }
   void add_pair(const Action& action, const Action& second) {
     add(action);
-    lines.back().second = static_cast<std::int32_t>(seconds.size());
+    name_lines();
+    names_.back().second = static_cast<std::int32_t>(seconds.size());
     seconds.push_back(second);
   }
+  void set_line(std::size_t i, const Line& line) {
+    actions_[i] = line.action;
+    if (!names_.empty()) names_[i] = {line.second, line.id};
+  }
+  /// Other lines in the place of all.
+  void replace(const std::vector<Line>& lines);
+  /// From now on lines keep their ids when they move. Without it an id is a place.
+  void name_lines();
+
   [[nodiscard]] const Action* second_of(const Line& line) const {
     return line.second < 0 ? nullptr : &seconds[static_cast<std::size_t>(line.second)];
   }
@@ -39,6 +61,15 @@ struct LineRow {
     visit(line.action);
     if (const Action* second = second_of(line)) visit(*second);
   }
+
+ private:
+  struct Name {
+    std::int32_t second = -1;
+    std::int32_t id = -1;
+  };
+
+  std::vector<Action> actions_;  ///< the first of each line
+  std::vector<Name> names_;      ///< the rest of each line; empty where all are single and ids are places
 };
 
 using LineRows = IdVector<RankId, LineRow>;

@@ -37,8 +37,9 @@ PassRows rows_text(const Pipeline& pipeline, const LineRows& rows) {
   PassRows text(rows.size());
   for (int r = 0; r < pipeline.ranks(); ++r) {
     std::vector<std::string>& row = text[RankId(r)];
-    for (const Line& line : rows[RankId(r)].lines) row.push_back(line_text(pipeline, rows[RankId(r)], line));
-    append_after(edges_of_places(rows[RankId(r)]), row);
+    const LineRow& lines = rows[RankId(r)];
+    for (std::size_t i = 0; i < lines.size(); ++i) row.push_back(line_text(pipeline, lines, lines.line(i)));
+    append_after(edges_of_places(lines), row);
   }
   return text;
 }

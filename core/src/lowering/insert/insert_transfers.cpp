@@ -21,7 +21,7 @@ LineRows reserved_rows(const TransferIndex& transfers, const StepRows& rows, boo
   LineRows result(counts.size());
   for (std::size_t r = 0; r < counts.size(); ++r) {
     LineRow& row = result[RankId(static_cast<std::int32_t>(r))];
-    row.lines.reserve(counts[r]);
+    row.reserve(counts[r]);
     if (keep_times) row.times.reserve(counts[r]);
   }
   return result;
@@ -48,7 +48,7 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
   if (!rows_.after(item.rank).empty()) {
     std::vector<std::int32_t>& lines = line_of_step_[item.rank];
     lines.resize(rows_[item.rank].size(), -1);
-    lines[static_cast<std::size_t>(item.position)] = own.lines.back().id;
+    lines[static_cast<std::size_t>(item.position)] = static_cast<std::int32_t>(own.size()) - 1;
   }
   for (const Action& action : actions) {
     transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {

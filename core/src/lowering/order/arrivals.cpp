@@ -50,8 +50,8 @@ std::vector<Action> readers_of(const Pipeline& pipeline, const Action& receive) 
 /// Fills the first users of UNSHARD: what computes on the stage next.
 void add_users_of_unshard(const Pipeline& pipeline, const LineRow& row, std::vector<std::int32_t>& users) {
   std::vector<std::int32_t> next(static_cast<std::size_t>(pipeline.stages()), kNobody);
-  for (std::size_t i = row.lines.size(); i-- > 0;) {
-    const Line& line = row.lines[i];
+  for (std::size_t i = row.size(); i-- > 0;) {
+    const Line line = row.line(i);
     if (line.action.kind == OpKind::unshard) users[i] = next[line.action.stage().index()];
     row.for_each_action(line, [&](const Action& a) {
       if (uses_stage(a)) next[a.stage().index()] = static_cast<std::int32_t>(i);
@@ -71,15 +71,15 @@ std::vector<std::int32_t> first_users(const Pipeline& pipeline, RankId rank, con
   const LocalCells cells(pipeline, rank);
   std::vector<std::int32_t> forward(cells.count(), kNobody);
   std::vector<std::int32_t> backward(cells.count(), kNobody);
-  for (std::size_t i = 0; i < row.lines.size(); ++i) {
-    row.for_each_action(row.lines[i], [&](const Action& a) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    row.for_each_action(row.line(i), [&](const Action& a) {
       if (a.kind == OpKind::forward) forward[cells.of(a)] = static_cast<std::int32_t>(i);
       if (gives_input_gradient(a.kind)) backward[cells.of(a)] = static_cast<std::int32_t>(i);
     });
   }
-  std::vector<std::int32_t> users(row.lines.size(), kNobody);
-  for (std::size_t i = 0; i < row.lines.size(); ++i) {
-    const Action& a = row.lines[i].action;
+  std::vector<std::int32_t> users(row.size(), kNobody);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Action& a = row.action(i);
     if (a.kind == OpKind::load) users[i] = forward[cells.of(a)];
     if (a.kind == OpKind::recv_forward) {
       for (const Action& reader : readers_of(pipeline, a)) {

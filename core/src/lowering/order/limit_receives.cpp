@@ -1,6 +1,7 @@
 #include "limit_receives.hpp"
 
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "arrivals.hpp"
@@ -22,29 +23,30 @@ class RowLimiter {
         rank_(rank),
         row_(row),
         users_(first_users(pipeline, rank, row)),
-        done_(row.lines.size(), 0) {}
+        done_(row.size(), 0) {}
 
   Expected<void> run() {
-    for (std::size_t i = 0; i < row_.lines.size(); ++i) {
-      if (is_arrival(row_.lines[i])) {
-        StreamState& stream = streams_[stream_of(pipeline_, options_.communicators, row_.lines[i])];
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const Line line = row_.line(i);
+      if (is_arrival(line)) {
+        StreamState& stream = streams_[stream_of(pipeline_, options_.communicators, line)];
         stream.lines.push_back(i);
         place_ready(stream);
         continue;
       }
-      if (const Line* late = arrival_still_waiting(i)) return too_few(*late, row_.lines[i]);
+      if (const auto late = arrival_still_waiting(i)) return too_few(*late, line);
       place(i);
-      if (!computes(row_.lines[i])) continue;
+      if (!computes(line)) continue;
       for (auto& [key, stream] : streams_) place_ready(stream);
     }
-    row_.lines = std::move(lines_);
+    row_.replace(lines_);
     return {};
   }
 
  private:
   void place(std::size_t i) {
     done_[i] = 1;
-    lines_.push_back(row_.lines[i]);
+    lines_.push_back(row_.line(i));
   }
 
   /// The line for which an arrival of a stream waits.
@@ -60,18 +62,18 @@ class RowLimiter {
       const std::size_t i = stream.lines[stream.placed];
       place(i);
       if (limit != kNobody)
-        row_.after.push_back({row_.lines[i].id, row_.lines[static_cast<std::size_t>(limit)].id});
+        row_.after.push_back({row_.line(i).id, row_.line(static_cast<std::size_t>(limit)).id});
     }
   }
 
   /// An arrival that line `i` uses and that has no place yet.
-  [[nodiscard]] const Line* arrival_still_waiting(std::size_t i) const {
+  [[nodiscard]] std::optional<Line> arrival_still_waiting(std::size_t i) const {
     for (const auto& [key, stream] : streams_) {
       for (std::size_t w = stream.placed; w < stream.lines.size(); ++w) {
-        if (users_[stream.lines[w]] == static_cast<std::int32_t>(i)) return &row_.lines[stream.lines[w]];
+        if (users_[stream.lines[w]] == static_cast<std::int32_t>(i)) return row_.line(stream.lines[w]);
       }
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   [[nodiscard]] Expected<void> too_few(const Line& late, const Line& user) const {

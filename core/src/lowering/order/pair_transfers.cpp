@@ -23,18 +23,18 @@ class Pairer {
   Pairer(const Pipeline& pipeline, LineRows& rows) : pipeline_(pipeline), rows_(rows) {
     for (const LineRow& row : rows) {
       Transfers transfers;
-      for (std::size_t i = 0; i < row.lines.size(); ++i) {
-        if (is_transfer(row.lines[i].action.kind)) transfers.emplace_back(row.lines[i].action, i);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (is_transfer(row.action(i).kind)) transfers.emplace_back(row.action(i), i);
       }
       std::sort(transfers.begin(), transfers.end());
       transfers_.push_back(std::move(transfers));
-      role_.push_back(std::vector<Role>(row.lines.size(), Role::alone));
+      role_.push_back(std::vector<Role>(row.size(), Role::alone));
     }
   }
 
   void run() {
     for (int r = 0; r < pipeline_.ranks(); ++r) {
-      for (std::size_t i = 0; i + 1 < rows_[RankId(r)].lines.size(); ++i) try_pair(RankId(r), i);
+      for (std::size_t i = 0; i + 1 < rows_[RankId(r)].size(); ++i) try_pair(RankId(r), i);
     }
     for (int r = 0; r < pipeline_.ranks(); ++r) merge(RankId(r));
   }
@@ -43,7 +43,7 @@ class Pairer {
   enum class Role : char { alone, first, second };
   using Transfers = std::vector<std::pair<Action, std::size_t>>;
 
-  [[nodiscard]] const Action& action(RankId rank, std::size_t i) const { return rows_[rank].lines[i].action; }
+  [[nodiscard]] const Action& action(RankId rank, std::size_t i) const { return rows_[rank].action(i); }
 
   /// Where the other end of a transfer stands on rank `peer`.
   [[nodiscard]] std::optional<std::size_t> place_of(RankId peer, const Action& other) const {
@@ -81,9 +81,9 @@ class Pairer {
   void merge(RankId rank) {
     LineRow& row = rows_[rank];
     std::vector<Line> lines;
-    std::vector<std::int32_t> group_of(row.lines.size(), -1);
-    for (std::size_t i = 0; i < row.lines.size(); ++i) {
-      const Line& line = row.lines[i];
+    std::vector<std::int32_t> group_of(row.size(), -1);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const Line line = row.line(i);
       if (role_[rank][i] == Role::second) {
         lines.back().second = static_cast<std::int32_t>(row.seconds.size());
         row.seconds.push_back(line.action);
@@ -96,7 +96,7 @@ class Pairer {
       edge = {group_of[static_cast<std::size_t>(edge.later)],
               group_of[static_cast<std::size_t>(edge.earlier)]};
     }
-    row.lines = std::move(lines);
+    row.replace(lines);
   }
 
   const Pipeline& pipeline_;
