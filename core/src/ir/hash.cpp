@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <memory>
 #include <string_view>
 
@@ -23,13 +25,19 @@ class Hasher {
     text(tag);
   }
 
-  Hasher& number(std::int64_t value) {
-    if (used_ + sizeof value > buffer_.size()) flush();
-    auto bits = static_cast<std::uint64_t>(value);
-    unsigned char* const to = buffer_.data() + used_;
-    for (std::size_t i = 0; i < sizeof value; ++i, bits >>= 8)
-      to[i] = static_cast<unsigned char>(bits & 0xff);
-    used_ += sizeof value;
+  Hasher& number(std::int64_t value) { return fields(std::array{value}); }
+  /// Several numbers, one after another.
+  template <std::size_t kCount>
+  Hasher& fields(const std::array<std::int64_t, kCount>& values) {
+    if (used_ + sizeof values > buffer_.size()) flush();
+    unsigned char* to = buffer_.data() + used_;
+    for (const std::int64_t value : values) {
+      auto bits = static_cast<std::uint64_t>(value);
+      if constexpr (std::endian::native == std::endian::big) bits = __builtin_bswap64(bits);
+      std::memcpy(to, &bits, sizeof bits);
+      to += sizeof bits;
+    }
+    used_ += sizeof values;
     return *this;
   }
   Hasher& text(std::string_view value) {
@@ -130,13 +138,13 @@ void add_instruction(Hasher& hasher, const Program& program, InstructionId id, I
   const Instruction& instruction = program.instruction(id);
   const std::span<const Action> actions = program.actions(id);
   const std::span<const CommunicatorId> communicators = program.communicators_of(id);
-  hasher.number(static_cast<int>(instruction.form)).number(instruction.blocking ? 1 : 0);
-  hasher.length(actions.size());
+  hasher.fields<3>({static_cast<int>(instruction.form), instruction.blocking ? 1 : 0,
+                    static_cast<std::int64_t>(actions.size())});
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     add_kind(hasher, action.kind);
-    hasher.number(action.subject).number(action.microbatch).number(action.peer).number(action.slice);
-    hasher.number(communicators[i].value());
+    hasher.fields<5>(
+        {action.subject, action.microbatch, action.peer, action.slice, communicators[i].value()});
   }
   hasher.list(program.after(id), [&](InstructionId after) { hasher.number(after.value() - first.value()); });
 }
