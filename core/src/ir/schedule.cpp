@@ -131,6 +131,16 @@ class RowChecker {
   Findings found_;
 };
 
+/// F and B of all that a rank computes, which is what most rows hold; no more than a row may grow to by
+/// itself where a file names one of very many microbatches.
+std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
+  constexpr std::size_t kMax = std::size_t{1} << 16U;
+  const std::size_t passes = 2 * pipeline.stages_of(rank).size() *
+                             static_cast<std::size_t>(pipeline.microbatches()) *
+                             static_cast<std::size_t>(pipeline.slices());
+  return std::min(passes, kMax);
+}
+
 /// Every rule that rows break; nothing where they break none.
 std::string broken_rules(const Pipeline& pipeline, const IdVector<RankId, std::vector<Step>>& rows) {
   std::size_t steps = 0;
@@ -174,7 +184,9 @@ ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline)
       rows_(static_cast<std::size_t>(pipeline_.ranks())) {}
 
 ScheduleBuilder& ScheduleBuilder::add(RankId rank, Step step) {
-  rows_[rank].push_back(step);
+  std::vector<Step>& row = rows_[rank];
+  if (row.capacity() == 0) row.reserve(usual_steps(pipeline_, rank));
+  row.push_back(step);
   return *this;
 }
 
