@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "instruction_check.hpp"
+#include "ppsim/core/execution/large_vector.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
@@ -22,9 +23,10 @@ ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> commun
     program_.rank_begin_.push_back(static_cast<std::int32_t>(before + row.instructions));
     first_action_.push_back(first_action_.back() + row.actions);
   }
-  program_.instructions_.resize(static_cast<std::size_t>(program_.rank_begin_.back()));
-  program_.actions_.resize(first_action_.back());
-  program_.action_communicator_.resize(first_action_.back());
+  program_.instructions_ =
+      vector_by_all_processors<Instruction>(static_cast<std::size_t>(program_.rank_begin_.back()));
+  program_.actions_ = vector_by_all_processors<Action>(first_action_.back());
+  program_.action_communicator_ = vector_by_all_processors<CommunicatorId>(first_action_.back());
   check_communicators({program_.pipeline_, program_.communicators_}, rules_);
 }
 

@@ -7,6 +7,7 @@
 #include "clock.hpp"
 #include "event_run.hpp"
 #include "groups.hpp"
+#include "ppsim/core/execution/large_vector.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -16,6 +17,14 @@ constexpr Instant kNotHappened{-1, 0};
 bool is_for_lists(const TransportCapabilities& capabilities) {
   return !capabilities.credits && !capabilities.residency &&
          capabilities.launches.order != LaunchOrder::completion;
+}
+
+/// A trace in which nothing has happened yet. A large one is larger than any piece of memory that lowering
+/// and graph have left free.
+TimedTrace trace_of(std::size_t size) {
+  constexpr std::size_t kLarge = std::size_t{128} << 20U;
+  if (size * sizeof(Span) >= kLarge) give_back_free_memory();
+  return {IdVector<InstructionId, Span>(vector_by_all_processors(size, Span{kNotHappened, kNotHappened}))};
 }
 
 /// The times are its state: an instruction without a start has not started, one without an end is not
@@ -29,7 +38,7 @@ class ListRun {
         durations_(program.pipeline()),
         subjects_(subject_count(program.pipeline())),
         recent_(kOpKindCount * subjects_),
-        trace_{IdVector<InstructionId, Span>(program.size(), Span{kNotHappened, kNotHappened})},
+        trace_(trace_of(program.size())),
         is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
         queue_(is_queued_.size()) {
     for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
@@ -62,17 +71,35 @@ class ListRun {
 
   /// Starts what a rank can start.
   void advance(RankId rank) {
-    InstructionId& id = next_[rank];
+    InstructionId id = next_[rank];
     for (const InstructionId end = program_.last(rank); id < end; id = next(id)) {
       Instant start;
       for (const InstructionId before : graph_.predecessors_of(id)) {
         const Instant ended = trace_.spans[before].end;
-        if (!happened(ended)) return;
+        if (!happened(ended)) return leave(rank, id);
         start = std::max(start, ended);
       }
       trace_.spans[id].start = start;
       begin(id, rank);
     }
+    next_[rank] = id;
+  }
+
+  /// The rank goes on with `id` when all others have had their turn: until then what it will read comes from
+  /// memory, for no processor foresees so many ranks.
+  void leave(RankId rank, InstructionId id) {
+    next_[rank] = id;
+    constexpr std::int32_t kTurn = 4;  // instructions
+    if (id.value() + 2 * kTurn >= program_.last(rank).value()) return;
+    const std::size_t ahead = id.index() + kTurn;
+    const Span* const spans = &trace_.spans[id];
+    __builtin_prefetch(spans + kTurn / 2, 1);
+    __builtin_prefetch(spans + kTurn, 1);
+    __builtin_prefetch(&program_.instruction(InstructionId(id.value() + kTurn)));
+    __builtin_prefetch(&program_.actions(id).front() + kTurn);
+    __builtin_prefetch(&graph_.predecessor_begin[ahead]);
+    __builtin_prefetch(graph_.predecessors.data() + graph_.predecessor_begin[ahead]);
+    __builtin_prefetch(&graph_.message_begin[ahead]);
   }
 
   void begin(InstructionId id, RankId rank) {
@@ -170,7 +197,7 @@ std::optional<Expected<TimedTrace>> run_in_list_order(const AnalyzedProgram& ana
                                                       const CostTable& costs) {
   if (!is_for_lists(analyzed.capabilities())) return std::nullopt;
   const ExecutionGraph& graph = analyzed.timed_graph();
-  if (!graph.unsatisfiable.empty() || has_groups(graph)) return std::nullopt;
+  if (!graph.unsatisfiable.empty() || has_groups(analyzed.program(), graph)) return std::nullopt;
   return ListRun(analyzed.program(), graph, costs).run();
 }
 

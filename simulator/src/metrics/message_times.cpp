@@ -8,7 +8,7 @@
 namespace ppsim::simulator {
 
 MessageClock::MessageClock(const TimedRun& run) : run_(run) {
-  if (!run.measured && has_groups(run.graph)) by_costs_ = message_times_by_costs(run);
+  if (!run.measured && has_groups(run.program, run.graph)) by_costs_ = message_times_by_costs(run);
 }
 
 MessageTimes MessageClock::traced(const Message& message) const {
