@@ -82,6 +82,11 @@ Error Peers::stop(const Error& error) {
   return stop_reason();
 }
 
+void Peers::stop_unbegun(const Error& error) {
+  stop(error);
+  send_states({}, true);
+}
+
 Error Peers::stop_reason() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return stop_.has_value(); });

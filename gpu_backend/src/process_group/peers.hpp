@@ -38,6 +38,8 @@ class Peers final : public BootstrapListener {
   Peers& operator=(const Peers&) = delete;
 
   [[nodiscard]] bool alone() const { return in_.processes == nullptr; }
+  [[nodiscard]] int process() const { return alone() ? 0 : in_.processes->process(); }
+  [[nodiscard]] int processes() const { return alone() ? 1 : in_.processes->size(); }
   [[nodiscard]] bool leads() const { return alone() || in_.processes->process() == 0; }
 
   /// Waits until all processes are here. Errors: throws what one of them has stopped with, or who does not
@@ -55,6 +57,8 @@ class Peers final : public BootstrapListener {
   /// Stops all for a failure of this process. Returns: the error that all stopped with, which may be an
   /// earlier one.
   Error stop(const Error& error);
+  /// The same outside of a step, where nobody has to be waited for to say how far its instructions are.
+  void stop_unbegun(const Error& error);
   [[nodiscard]] bool stopped() const { return stopped_; }
   /// Requires: stopped().
   [[nodiscard]] Error stop_reason();

@@ -57,22 +57,11 @@ class GpuExecutor {
         peers_({program_, analyzed_.graph(), here, input.options.processes, timeout_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
-    const ActionInput actions{program_, in_.model, in_.options, tensors_};
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      stages_.push_back(open_stages(ranks_[r]));
-      actions_.emplace_back(actions, ranks_[r], *stages_[r]);
-      collectives_.emplace_back(actions, in_.model, GpuRank{ranks_[r], *stages_[r], actions_[r]});
-    }
-    make_plans();
-    check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
-    peers_.assemble();  // all have got what they need
-    if (in_.options.algorithms != nullptr)
-      pin_algorithms({api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime},
-                     *in_.options.algorithms);
-    channels_ = open_channels({api_, input, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
-                                   *channels_, options_.profile, options_.graphs});
+    try {
+      open(here);
+    } catch (const BackendError& failure) {
+      peers_.stop_unbegun(failure.error());  // others may hold what this one is about to free
+      throw;
     }
   }
 
@@ -96,11 +85,31 @@ class GpuExecutor {
     return result;
   }
 
-  /// Whether nothing is left on the devices. Else nothing of this may be destroyed: freeing memory waits for
+  /// Whether nothing of this run is left on the devices. Else nothing of it may be freed: that would wait for
   /// the device.
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
+  void open(RankRange here) {
+    const ActionInput actions{program_, in_.model, in_.options, tensors_};
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      stages_.push_back(open_stages(ranks_[r]));
+      actions_.emplace_back(actions, ranks_[r], *stages_[r]);
+      collectives_.emplace_back(actions, in_.model, GpuRank{ranks_[r], *stages_[r], actions_[r]});
+    }
+    make_plans();
+    check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
+    peers_.assemble();  // all have got what they need
+    if (in_.options.algorithms != nullptr)
+      pin_algorithms({api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime},
+                     *in_.options.algorithms);
+    channels_ = open_channels({api_, in_, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
+                                   *channels_, options_.profile, options_.graphs});
+    }
+  }
+
   [[nodiscard]] std::unique_ptr<GpuStages> open_stages(const RankDevice& device) const {
     device.make_current();
     try {

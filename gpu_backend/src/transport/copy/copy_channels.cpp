@@ -1,6 +1,8 @@
 #include "copy_channels.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 
@@ -45,11 +47,44 @@ CopyChannels::CopyChannels(CopySetup setup)
     sum.flags = flags;
     flags += sum.calls.size() + 1;
   }
-  flags_.emplace(flags, in_.peers);
+  first_of_processes_ = flags;
+  flags_.emplace(flags + static_cast<std::size_t>(in_.peers.processes()), in_.peers);
+  if (!in_.peers.alone()) lend_and_borrow();
+}
+
+/// Where one process fails the others may have borrowed already.
+void CopyChannels::lend_and_borrow() {
+  try {
+    lend();
+    loans_.exchange(in_.peers);
+    borrow();
+  } catch (const BackendError& failure) {
+    in_.peers.stop_unbegun(failure.error());
+    part();
+    throw;
+  }
+}
+
+void CopyChannels::give_back() noexcept {
+  loans_.give_back();
+  flags_->set(gave_back(in_.peers.process()), 1);
+}
+
+/// Nobody frees what another process still has open, after a failure either. The driver closes what a process
+/// had that is gone; one that does not answer is not waited for.
+void CopyChannels::part() noexcept {
   if (in_.peers.alone()) return;
-  lend();
-  loans_.exchange(in_.peers);
-  borrow();
+  give_back();
+  constexpr std::chrono::seconds kLongest{10};
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  const auto all_gave_back = [&] {
+    for (int process = 0; process < in_.peers.processes(); ++process) {
+      if (!flags_->reached(gave_back(process), 1)) return false;
+    }
+    return true;
+  };
+  while (!all_gave_back() && in_.peers.all_here() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 bool CopyChannels::is_here(RankId rank) const {

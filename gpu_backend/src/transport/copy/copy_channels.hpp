@@ -44,6 +44,9 @@ class CopyChannels final : public GpuChannels {
  public:
   /// Requires: all ranks of the Program are on this host; plan_ranks_together().
   explicit CopyChannels(CopySetup setup);
+  ~CopyChannels() override { part(); }
+  CopyChannels(const CopyChannels&) = delete;
+  CopyChannels& operator=(const CopyChannels&) = delete;
 
   void begin_step() override { ++pass_; }
   void post(RankId rank, std::span<const StreamTransfer> group) override;
@@ -54,7 +57,7 @@ class CopyChannels final : public GpuChannels {
   void move(std::size_t message) override;
   void sum(std::size_t collective) override;
   void end(InstructionId id) override;
-  void leave() override { loans_.give_back(); }
+  void leave() override { give_back(); }
   [[nodiscard]] bool stopped() const override;
   void check() override {}
   void abort() noexcept override {}    ///< everything enqueued ends by itself
@@ -95,6 +98,9 @@ class CopyChannels final : public GpuChannels {
     std::vector<std::span<std::byte>> summands;  ///< of all, at the lowest
   };
 
+  void lend_and_borrow();
+  void give_back() noexcept;
+  void part() noexcept;
   void open_lines();
   void open_line(InstructionId id, std::size_t member);
   void open_circles();
@@ -112,10 +118,13 @@ class CopyChannels final : public GpuChannels {
   [[nodiscard]] Meeting& meeting_of(const StreamTransfer& end);
   [[nodiscard]] const std::vector<RankId>& members_of(std::size_t collective) const;
 
-  // The flags: two for each message, then those of the sums.
+  // The flags: two for each message, then those of the sums, then one for each process.
   static std::size_t received(std::size_t message) { return 2 * message; }
   static std::size_t moved(std::size_t message) { return 2 * message + 1; }
   [[nodiscard]] std::size_t made(const Sum& sum) const { return sum.flags + sum.calls.size(); }
+  [[nodiscard]] std::size_t gave_back(int process) const {
+    return first_of_processes_ + static_cast<std::size_t>(process);
+  }
   [[nodiscard]] bool is_set(std::size_t flag) const { return flags_->reached(flag, pass_); }
   void set(std::size_t flag) { flags_->set(flag, pass_); }
 
@@ -127,6 +136,7 @@ class CopyChannels final : public GpuChannels {
   std::vector<Sum> sums_;           ///< per collective of the graph
   std::vector<EventHandle> forks_;  ///< per rank
   std::optional<SharedFlags> flags_;
+  std::size_t first_of_processes_ = 0;
   SharedFlags::Number pass_ = 0;  ///< of steps; a flag has the last one in which it was set
   IpcLoans loans_;
 };
