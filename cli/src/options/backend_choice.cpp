@@ -106,7 +106,10 @@ Expected<RunAlgorithms> RunAlgorithms::open(const BackendChoice& choice, bool fi
 }
 
 void RunAlgorithms::give_to(RunOptions& run) {
-  if (file_) run.algorithms = &file_->algorithms();
+  if (file_) {
+    run.algorithms = &file_->algorithms();
+    run.algorithm_added = [this] { static_cast<void>(keep()); };  // a failure comes again at the end
+  }
   if (others_) run.algorithms = &*others_;
 }
 

@@ -36,7 +36,7 @@ class RunAlgorithms {
   /// Errors: those of AlgorithmsFile.
   [[nodiscard]] static Expected<RunAlgorithms> open(const BackendChoice& choice, bool first_process = true);
 
-  /// Gives them to a run, which ends before this one does.
+  /// Gives them to a run, which ends before this one does or is moved, and writes what it times at once.
   void give_to(RunOptions& run);
   /// Writes what was timed. Errors: those of AlgorithmsFile::keep().
   [[nodiscard]] Expected<void> keep() { return file_ ? file_->keep() : Expected<void>(); }

@@ -101,8 +101,9 @@ class GpuExecutor {
     check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
     if (in_.options.algorithms != nullptr)
-      pin_algorithms({api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime},
-                     *in_.options.algorithms);
+      pin_algorithms(
+          {api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime, in_.options.algorithm_added},
+          *in_.options.algorithms);
     channels_ = open_channels({api_, in_, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],

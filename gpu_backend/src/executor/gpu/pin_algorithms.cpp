@@ -1,6 +1,7 @@
 #include "pin_algorithms.hpp"
 
 #include <thread>
+#include <utility>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "process_group/bytes.hpp"
@@ -87,8 +88,16 @@ void pin_algorithms(const PinningSetup& setup, Algorithms& known) {
     const RankDevice& device = setup.ranks[0];
     of_rank(device, "timing algorithms", [&] {
       const Timing timing(setup, device);
-      setup.stages.front()->time_algorithms(
-          [&](const std::function<void(GpuStream)>& work) { return timing.time_of(work); }, known);
+      std::size_t told = known.products.size();
+      const auto tell = [&] {
+        if (known.products.size() > std::exchange(told, known.products.size()) && setup.added) setup.added();
+      };
+      const auto time = [&](const std::function<void(GpuStream)>& work) {
+        tell();  // a product that was timed before this one
+        return timing.time_of(work);
+      };
+      setup.stages.front()->time_algorithms(time, known);
+      tell();
     });
   }
   if (!setup.peers.alone()) known = algorithms_of(setup.peers.from_leader(bytes_of(known)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,8 +15,9 @@ struct PinningSetup {
   const GpuRanks& ranks;
   const std::vector<std::unique_ptr<GpuStages>>& stages;
   Peers& peers;
-  Bootstrap* processes;    ///< null: this one is alone
-  Nanoseconds time_limit;  ///< of one timing
+  Bootstrap* processes;                ///< null: this one is alone
+  Nanoseconds time_limit;              ///< of one timing
+  const std::function<void()>& added;  ///< RunOptions::algorithm_added
 };
 
 /// Gives every rank of the job the same algorithms: those of process 0, whose first rank times what is

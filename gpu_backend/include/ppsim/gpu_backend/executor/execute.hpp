@@ -107,6 +107,9 @@ struct RunOptions {
   /// Of products on GPUs: those that it lacks are timed before the first step, by process 0 for all, and
   /// added. Null: a library's first suggestion for each.
   Algorithms* algorithms = nullptr;
+  /// Called where they were timed, whenever one was added, so that an interrupted run keeps those that it
+  /// has.
+  std::function<void()> algorithm_added = {};
 };
 
 /// The gradients of a block that one rank holds: of its own stages, or the sum over the ranks after
