@@ -66,8 +66,8 @@ Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output, bool on
   if (by_mpi && !mpi_version().empty()) return meet_by_mpi(output);
   PPSIM_ASSIGN_OR_RETURN(const auto self, membership_from_environment([&](const char* name) {
                            const char* const value = variable(name);
-                           const bool is_here =
-                               one_host && value == nullptr && std::string_view(name) == "MASTER_ADDR";
+                           const bool is_here = one_host && !launched_on_several_machines() &&
+                                                value == nullptr && std::string_view(name) == "MASTER_ADDR";
                            return is_here ? "127.0.0.1" : value;
                          }));
   if (self.process > 0) say_nothing_when_interrupted();
