@@ -9,6 +9,7 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
+#include "input/evaluated.hpp"
 #include "input/named_input.hpp"
 #include "input/rank_shares.hpp"
 #include "options/figures.hpp"
@@ -317,7 +318,7 @@ Expected<void> write_figure(const CompareOptions& options, const std::vector<Sim
 }
 
 int run(const CompareOptions& options, const Output& output) {
-  if (!options.costs.given()) return report(needs_costs("compare"), output);
+  if (!options.costs.given()) return report(without_costs("compare", options.input, options.inputs), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);

@@ -12,4 +12,11 @@ namespace ppsim::cli {
                                                 const TransportCapabilities& capabilities,
                                                 const Output& output);
 
+/// What is wrong with an input that is a file, whatever it costs: that is told before costs that are missing.
+/// Errors: those of read_subject.
+[[nodiscard]] Expected<void> check_file(InputOptions input);
+/// The error of a command that costs were not given to, or that of a file among its inputs.
+[[nodiscard]] Error without_costs(const std::string& command, InputOptions input,
+                                  const std::vector<std::string>& inputs);
+
 }  // namespace ppsim::cli

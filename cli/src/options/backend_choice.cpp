@@ -94,6 +94,10 @@ Expected<void> open_backend(const BackendChoice& choice) {
   return libraries ? libraries : cannot_run(choice, libraries.error().message);
 }
 
+Expected<void> check_algorithms(const BackendChoice& choice) {
+  return RunAlgorithms::open(choice).map([](const RunAlgorithms&) {});
+}
+
 Expected<RunAlgorithms> RunAlgorithms::open(const BackendChoice& choice, bool first_process) {
   RunAlgorithms made;
   if (choice.algorithms.empty()) return made;

@@ -48,6 +48,9 @@ class RunAlgorithms {
   std::optional<Algorithms> others_;  ///< of another process
 };
 
+/// Reads the file of --algorithms, if there is one. Errors: those of AlgorithmsFile.
+[[nodiscard]] Expected<void> check_algorithms(const BackendChoice& choice);
+
 /// NCCL has one rank on a device, so that several go by copies where nothing else is asked for.
 [[nodiscard]] CudaOptions cuda_options(const BackendChoice& choice);
 

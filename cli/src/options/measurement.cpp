@@ -46,7 +46,7 @@ int max_ranks(const std::vector<Program>& programs) {
 
 Expected<RunOptions> open_measurement(const Measurement& measurement) {
   PPSIM_RETURN_IF_ERROR(check(measurement));
-  PPSIM_RETURN_IF_ERROR(open_backend(measurement.device));
+  PPSIM_RETURN_IF_ERROR(check_choice(measurement.device));
   PPSIM_ASSIGN_OR_RETURN(const auto capabilities, buffers_from_text(measurement.device.buffers));
   RunOptions run{.capabilities = capabilities, .steps = measurement.steps, .gradients = false};
   if (measurement.device.backend == "cuda") run.backend = cuda_options(measurement.device);

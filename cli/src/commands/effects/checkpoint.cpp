@@ -40,6 +40,7 @@ Expected<CheckpointPlan> plan_of(const Options& options) {
 Expected<Checkpointed> checkpointed(const Options& options, const TransportCapabilities& capabilities,
                                     const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto plan, plan_of(options));
+  PPSIM_RETURN_IF_ERROR(check_file(options.input));
   if (options.costs.model.empty())
     return make_error(ErrorCode::bad_argument, "a checkpoint is that of a model",
                       {.found = "", .expected = "--model with its --cluster"});

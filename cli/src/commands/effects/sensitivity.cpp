@@ -320,7 +320,8 @@ int run_against(const SensitivityOptions& options, const Pair& pair, const Outpu
 }
 
 int run(const SensitivityOptions& options, const Output& output) {
-  if (!options.costs.given()) return report(needs_costs("sensitivity"), output);
+  if (!options.costs.given())
+    return report(without_costs("sensitivity", options.input, {options.input.input}), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);

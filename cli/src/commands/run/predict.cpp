@@ -111,6 +111,15 @@ constexpr const char* kNoSlowdowns =
     "its ranks share a device, and those of the calibration do not: it is simulated as if "
     "none slowed another down";
 
+/// Errors: first what is wrong with an input, which is so wherever it runs.
+Expected<void> open_device(const PredictOptions& options) {
+  auto opened = open_backend(options.measurement.device);
+  for (const std::string& name : options.inputs) {
+    if (!opened) PPSIM_RETURN_IF_ERROR(predicted_subject(options.measurement.input, name));
+  }
+  return opened;
+}
+
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
   Point point{.name = name, .prediction = Prediction()};
@@ -281,6 +290,7 @@ Expected<int> predict_all(const PredictOptions& options, const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto model,
                          transformer_of(options.measurement.model, options.measurement.device,
                                         programs.front().pipeline().stages()));
+  PPSIM_RETURN_IF_ERROR(open_device(options));
   const auto held = hold_devices(run, max_ranks(programs));
   const int sharing = ranks_per_device(options, max_ranks(programs));
   PPSIM_ASSIGN_OR_RETURN(auto measured, profile_shared(programs, *model, run, sharing));

@@ -62,6 +62,7 @@ Expected<Profile> profiled(const Measurement& measurement) {
   PPSIM_ASSIGN_OR_RETURN(const auto programs, programs_of(input));
   PPSIM_ASSIGN_OR_RETURN(const auto model, transformer_of(measurement.model, measurement.device,
                                                           programs.front().pipeline().stages()));
+  PPSIM_RETURN_IF_ERROR(open_backend(measurement.device));
   const auto held = hold_devices(run, max_ranks(programs));
   auto tables = profile(programs, *model, run);
   PPSIM_RETURN_IF_ERROR(algorithms.keep());

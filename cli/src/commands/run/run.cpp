@@ -75,8 +75,7 @@ Expected<RunOptions> run_options(const RunCommandOptions& options, const Subject
   run.steps = options.steps;
   run.kept_traces = kKeptTraces;
   run.deadline_s = options.deadline_s;
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, buffers_from_text(options.device.buffers));
-  run.capabilities = capabilities;
+  PPSIM_ASSIGN_OR_RETURN(run.capabilities, buffers_from_text(options.device.buffers));
   run.capabilities = capabilities_of(run);
   return run;
 }
@@ -136,13 +135,9 @@ struct Ran {
   std::string kernels = {};
 };
 
-int code_of(const VerifiedRun& result) {
-  return result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
-}
-
 int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedRun& result,
                const Output& output) {
-  const int code = code_of(result);
+  const int code = result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
   if (output.silent) return code;
   const AnalyzedProgram analyzed(ran.program, ran.capabilities);
   const TimedRun view{analyzed, result.compared_trace(), result.costs, ran.sizes, true};
@@ -218,6 +213,7 @@ Expected<void> check_batch(const RunCommandOptions& options) {
 
 int print_sbatch(const RunCommandOptions& options, const Output& output) {
   if (auto good = check_batch(options); !good) return report(good.error(), output);
+  if (auto good = check_algorithms(options.device); !good) return report(good.error(), output);
   const auto prepared = prepare(options);
   if (!prepared) return report(prepared.error(), output);
   if (auto good = check_backend_of(options.device, *prepared->model, prepared->program.pipeline()); !good)
@@ -277,6 +273,13 @@ Expected<int> run_prepared(const RunCommandOptions& options, const Output& outpu
       *result, output);
 }
 
+/// What is wrong with a run wherever it runs.
+Expected<void> check_inputs(const RunCommandOptions& options) {
+  PPSIM_RETURN_IF_ERROR(check_outputs({options.trace, options.report, options.costs_out}));
+  PPSIM_RETURN_IF_ERROR(check_algorithms(options.device));
+  return prepare(options).map([](const Prepared&) {});
+}
+
 int run(const RunCommandOptions& options, const Output& output) {
   if (auto good = check_options(options); !good) return report(good.error(), output);
   if (options.emit_sbatch) return print_sbatch(options, output);
@@ -284,8 +287,12 @@ int run(const RunCommandOptions& options, const Output& output) {
     return run_prepared(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
-  // Before processes meet: who lacks a library has no need of the others to say so.
-  if (const auto good = open_backend(options.device); !good) return report(good.error(), output);
+  // Before processes meet: who lacks a library has no need of the others to say so. Bad input is bad
+  // elsewhere, too.
+  if (const auto good = open_backend(options.device); !good) {
+    const auto inputs = check_inputs(options);
+    return report(inputs ? good.error() : inputs.error(), output);
+  }
   if (options.device.backend == "cuda")
     return on_launched_processes(output, !is_by_nccl(options.device), on_each);
   if (auto alone = check_alone("--transport mpi, or a start without a launcher"); !alone)
