@@ -70,6 +70,7 @@ Expected<RunResult> on_node(test::FakeGpu& gpu, const Program& program, const Cu
     threads.emplace_back([&, p, own = options]() mutable {
       OnHosts bootstrap(*ends[p], kDevices);
       own.processes = &bootstrap;
+      own.tamper = [&gpu, p](gpu_backend::GpuApi& api) { api = gpu.api(static_cast<int>(p) / kDevices); };
       results[p] = test::run_on_fake(gpu, program, *model, own);
     });
   }

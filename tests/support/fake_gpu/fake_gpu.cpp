@@ -50,22 +50,24 @@ void fill_errors(CudaTable& cuda) {
 
 FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
-      memory_(faults_),
+      memory_(faults_, options.pinned_folder),
       machine_(faults_, memory_, options.one_queue),
       nccl_({faults_, machine_, ends_, options.transfer_ns, [this](auto what) { count(what); },
              [this](const std::string& what) { creating(what); }, [this] { return in_step(); },
-             [this] { return environment_["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"; }}),
-      contexts_(static_cast<std::size_t>(options.devices), 0) {
+             [this] { return environment_["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"; }}) {
   if (options.one_queue) environment_["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
 }
 
-GpuApi FakeGpu::api() {
+GpuApi FakeGpu::api(int host) {
   GpuApi api;
+  const int first = host * options_.devices;
   const int process = [&] {
     const Lock lock(mutex_);
-    return processes_++;
+    hosts_.push_back(host);
+    contexts_.resize(std::max(contexts_.size(), static_cast<std::size_t>(first + options_.devices)), 0);
+    return static_cast<int>(hosts_.size()) - 1;
   }();
-  fill_devices(api.cuda);
+  fill_devices(api.cuda, first);
   fill_memory(api.cuda, process);
   fill_streams(api.cuda, process);
   fill_events(api.cuda, process);
@@ -166,8 +168,9 @@ void FakeGpu::check_teardown() {
   }
 }
 
-void FakeGpu::fill_devices(CudaTable& cuda) {
+void FakeGpu::fill_devices(CudaTable& cuda, int first) {
   fill_errors(cuda);
+  fill_contexts(cuda, first);
   cuda.init = [](unsigned int) { return kCudaSuccess; };
   cuda.driver_version = [](int* version) {
     *version = 13000;
@@ -186,22 +189,29 @@ void FakeGpu::fill_devices(CudaTable& cuda) {
     return kCudaSuccess;
   };
   cuda.device_attribute = [this](int* value, int attribute, int) {
-    *value = attribute == kCudaAttributeMultiprocessors ? options_.multiprocessors : 9;
+    *value = attribute == kCudaAttributeMultiprocessors ? options_.multiprocessors
+             : attribute == kCudaAttributeMajor         ? 9
+                                                        : 0;
     return kCudaSuccess;
   };
   cuda.device_memory = [this](std::size_t* bytes, int) {
     *bytes = options_.memory;
     return kCudaSuccess;
   };
-  cuda.primary_context_retain = [this](CUctx_st** context, int device) {
+}
+
+/// `first` is the number of the first device of the host.
+void FakeGpu::fill_contexts(CudaTable& cuda, int first) {
+  cuda.primary_context_retain = [this, first](CUctx_st** context, int device) {
     const Lock lock(mutex_);
-    ++contexts_[static_cast<std::size_t>(device)];
-    *context = context_of(device);
+    ++contexts_[static_cast<std::size_t>(first + device)];
+    *context = context_of(first + device);
     return kCudaSuccess;
   };
-  cuda.primary_context_release = [this](int device) {
+  cuda.primary_context_release = [this, first](int device) {
     const Lock lock(mutex_);
-    if (--contexts_[static_cast<std::size_t>(device)] < 0) faults_.add(FaultKind::double_free, "a context");
+    if (--contexts_[static_cast<std::size_t>(first + device)] < 0)
+      faults_.add(FaultKind::double_free, "a context");
     return kCudaSuccess;
   };
   cuda.context_set_current = [this](CUctx_st* context) {
@@ -323,6 +333,23 @@ void FakeGpu::fill_streams(CudaTable& cuda, int process) {
     machine_.wait(*one, other->lender == nullptr ? *other : *other->lender);
     return kCudaSuccess;
   };
+}
+
+std::vector<Fault> FakeGpu::faults_so_far() {
+  const Lock lock(mutex_);
+  return faults_.all();
+}
+
+bool FakeGpu::advance() {
+  const Lock lock(mutex_);
+  return machine_.advance();
+}
+
+void FakeGpu::forget_thread() {
+  const Lock lock(mutex_);
+  marks_.erase(std::this_thread::get_id());
+  current_.erase(std::this_thread::get_id());
+  capturing_.erase(std::this_thread::get_id());
 }
 
 /// That of the thread's context.

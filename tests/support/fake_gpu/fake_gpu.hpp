@@ -27,7 +27,7 @@ inline constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;
 inline constexpr int kHighestPriority = -5;
 
 struct FakeGpuOptions {
-  int devices = 1;
+  int devices = 1;            ///< of each host
   int multiprocessors = 132;  ///< of each device
   int groups = 16;            ///< of eight multiprocessors each; no part has a share of one
   std::size_t memory = std::size_t{1} << 32;
@@ -37,6 +37,8 @@ struct FakeGpuOptions {
   /// The host runs one thread: when it pauses and nothing can complete any more, time jumps, so that
   /// deadlines pass at once.
   bool jumps = true;
+  /// Where pinned memory is files, which processes of their own map; empty: nowhere.
+  std::string pinned_folder = {};
 };
 
 /// Devices, streams, NCCL and the host's clock in virtual time, behind the tables of the executor. It
@@ -46,9 +48,15 @@ class FakeGpu {
  public:
   explicit FakeGpu(const FakeGpuOptions& options = {});
 
-  /// The tables, as a process of their own has them: what it makes is its own, and others get it by CUDA IPC.
-  /// A test wraps entries of them to inject faults. Requires: an object that outlives them.
-  [[nodiscard]] GpuApi api();
+  /// The tables, as a process of their own has them: what it makes is its own, and others of its host get it
+  /// by CUDA IPC. A host has devices of its own. A test wraps entries of them to inject faults. Requires: an
+  /// object that outlives them.
+  [[nodiscard]] GpuApi api(int host = 0);
+
+  /// Lets time pass to the next completion. Returns: false where nothing can complete.
+  bool advance();
+  /// The calling thread makes no more calls.
+  void forget_thread();
 
   /// The Pipeline of the host's marks from here on: it holds the ends of every message against each other.
   void know(const Pipeline& pipeline);
@@ -58,6 +66,8 @@ class FakeGpu {
 
   /// Everything held against the user so far.
   [[nodiscard]] const std::vector<Fault>& faults() const { return faults_.all(); }
+  /// The same while others go on.
+  [[nodiscard]] std::vector<Fault> faults_so_far();
   [[nodiscard]] bool found(FaultKind kind) const { return faults_.has(kind); }
   [[nodiscard]] const FakeBooks& books() const { return books_; }
   /// Adds what is still there. Call it once, when all should be gone.
@@ -73,7 +83,7 @@ class FakeGpu {
     bool alive = true;
   };
 
-  void fill_devices(CudaTable& cuda);
+  void fill_devices(CudaTable& cuda, int first);
   void fill_memory(CudaTable& cuda, int process);
   void fill_streams(CudaTable& cuda, int process);
   void fill_events(CudaTable& cuda, int process);
@@ -81,6 +91,7 @@ class FakeGpu {
   void fill_values(CudaTable& cuda);
   void fill_graphs(CudaTable& cuda);
   void fill_green(CudaTable& cuda, int process);
+  void fill_contexts(CudaTable& cuda, int first);
   void fill_communicators(NcclTable& nccl);
   void fill_operations(NcclTable& nccl);
   void fill_host(GpuApi& api);
@@ -89,6 +100,7 @@ class FakeGpu {
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call, int process);
   [[nodiscard]] std::string mark();
   [[nodiscard]] int current_device();
+  [[nodiscard]] int host_of(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
   [[nodiscard]] bool in_step() const;
   void count(std::size_t FakeCounts::*what);
   int end_group(const std::function<int()>& end);
@@ -118,8 +130,8 @@ class FakeGpu {
   std::vector<int> contexts_;  ///< per device: how often it is retained
   std::size_t allocated_ = 0;
   int ids_ = 0;
-  int processes_ = 0;
-  int idle_pauses_ = 0;  ///< since something completed
+  std::vector<int> hosts_;  ///< per process
+  int idle_pauses_ = 0;     ///< since something completed
   int streams_ = 0;
 };
 

@@ -51,7 +51,8 @@ void FakeGpu::fill_ipc(CudaTable& cuda, int process) {
     creating("a mapping of borrowed memory");
     needs_context("cuIpcOpenMemHandle");
     if (flags != kCudaIpcLazyPeerAccess) return kInvalidValue;
-    std::byte* const made = memory_.borrow(lent_by<std::byte>(handle), process);
+    const auto same_host = [&](int lender) { return host_of(lender) == host_of(process); };
+    std::byte* const made = memory_.borrow(lent_by<std::byte>(handle), process, same_host);
     *address = reinterpret_cast<CudaAddress>(made);
     return made == nullptr ? kInvalidContext : kCudaSuccess;
   };
@@ -78,6 +79,7 @@ void FakeGpu::fill_ipc(CudaTable& cuda, int process) {
     needs_context("cuIpcOpenEventHandle");
     auto* const lender = lent_by<FakeEvent>(handle);
     if (!lender->alive || lender->process == process) return kInvalidContext;
+    if (host_of(lender->process) != host_of(process)) return kInvalidHandle;
     ++lender->borrowers;
     *out = reinterpret_cast<CUevent_st*>(machine_.make_event(
         {.device = current_device(), .process = process, .shared = true, .lender = lender}));

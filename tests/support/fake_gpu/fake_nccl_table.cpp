@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "support/fake_gpu/fake_gpu.hpp"
@@ -7,6 +9,7 @@ namespace ppsim::test {
 namespace {
 
 constexpr int kInvalidArgument = 4;
+constexpr std::chrono::microseconds kNextLook{50};
 
 FakeNccl::Communicator* of(ncclComm* handle) { return reinterpret_cast<FakeNccl::Communicator*>(handle); }
 
@@ -32,7 +35,7 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
   fill_texts(nccl);
   nccl.unique_id = [this](NcclUniqueId* id) {
     const Lock lock(mutex_);
-    id->internal[0] = static_cast<char>(++ids_);
+    std::memcpy(id->internal, &++ids_, sizeof ids_);
     return kNcclSuccess;
   };
   nccl.communicator_init = [this](ncclComm** out, int size, NcclUniqueId id, int rank, NcclConfig* config) {
@@ -41,7 +44,8 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     creating("a communicator");
     needs_context("ncclCommInitRankConfig");
     FakeNccl::Communicator* made = nullptr;
-    const int result = nccl_.init(&made, size, std::string(id.internal, 1), {rank, config->blocking == 1});
+    const int result = nccl_.init(&made, size, std::string(id.internal, sizeof(int)),
+                                  {rank, config->blocking == 1, current_device()});
     *out = reinterpret_cast<ncclComm*>(made);
     return result;
   };
@@ -94,7 +98,10 @@ int FakeGpu::end_group(const std::function<int()>& end) {
       if (!nccl_.waits()) return result;
       if (first && options_.jumps) machine_.skip(kJump);
     }
-    std::this_thread::yield();
+    if (options_.jumps)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNextLook);
   }
 }
 

@@ -1,14 +1,16 @@
 #include "support/fake_gpu/memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 namespace ppsim::test {
 namespace {
 
-constexpr std::size_t kGuard = 256;
 constexpr std::byte kGuardByte{0xA5};
 /// The content of memory before anything writes it: a NaN in float32, -1 in integers.
 constexpr std::byte kFresh{0xFF};
@@ -26,13 +28,36 @@ Pages::Pages(std::size_t bytes) : bytes_(bytes) {
   begin_ = static_cast<std::byte*>(made);
 }
 
+Pages::Pages(std::size_t bytes, const std::string& folder) : bytes_(bytes) {
+  // A place in which neither this process nor another one has anything by itself.
+  static std::atomic<std::uintptr_t> next{std::uintptr_t{0x2000} << 32};
+  constexpr std::uintptr_t kPage = 4096;
+  const std::uintptr_t begin = next.fetch_add((bytes + 2 * kPage) / kPage * kPage);
+  file_ = file_of_pages(folder, begin);
+  const int file = open(file_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const bool sized = file >= 0 && posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0;
+  void* const made = sized ? mmap(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0)
+                           : MAP_FAILED;
+  if (file >= 0) close(file);
+  if (made == MAP_FAILED) throw std::bad_alloc();
+  begin_ = static_cast<std::byte*>(made);
+}
+
+std::string file_of_pages(const std::string& folder, std::uintptr_t begin) {
+  return folder + "/pinned-" + std::to_string(begin);
+}
+
 Pages::Pages(const Pages& same, std::size_t bytes) : bytes_(bytes) {
   void* const made = mremap(same.begin_, 0, bytes, MREMAP_MAYMOVE);
   if (made == MAP_FAILED) throw std::bad_alloc();
   begin_ = static_cast<std::byte*>(made);
 }
 
-Pages::~Pages() { munmap(begin_, bytes_); }
+Pages::~Pages() {
+  munmap(begin_, bytes_);
+  if (!file_.empty()) unlink(file_.c_str());
+}
 
 std::byte* FakeMemory::allocate(std::size_t bytes, const Wanted& wanted) {
   Allocation made;
@@ -40,7 +65,9 @@ std::byte* FakeMemory::allocate(std::size_t bytes, const Wanted& wanted) {
   made.process = wanted.process;
   made.on_device = wanted.on_device;
   made.size = bytes;
-  made.pages = std::make_unique<Pages>(bytes + 2 * kGuard);
+  const std::size_t whole = bytes + 2 * kGuard;
+  const bool shared = !wanted.on_device && !pinned_folder_.empty();
+  made.pages = shared ? std::make_unique<Pages>(whole, pinned_folder_) : std::make_unique<Pages>(whole);
   made.begin = made.pages->begin() + kGuard;
   std::fill_n(made.begin - kGuard, kGuard, kGuardByte);
   std::fill_n(made.begin + bytes, kGuard, kGuardByte);
@@ -75,9 +102,11 @@ bool FakeMemory::may_lend(const std::byte* memory, int process) {
          at->second.on_device && at->second.process == process;
 }
 
-std::byte* FakeMemory::borrow(const std::byte* memory, int process) {
+std::byte* FakeMemory::borrow(const std::byte* memory, int process,
+                              const std::function<bool(int lender)>& may_lend) {
   const auto at = allocations_.find(memory);
   if (at == allocations_.end() || at->second.freed || at->second.process == process) return nullptr;
+  if (!may_lend(at->second.process)) return nullptr;
   Allocation& lender = at->second;
   Allocation made;
   made.what = "borrowed " + lender.what;

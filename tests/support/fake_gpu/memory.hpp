@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -33,6 +34,8 @@ struct Accessor {
 class Pages {
  public:
   explicit Pages(std::size_t bytes);
+  /// As a file of a folder, named by its address, where another process can map it too.
+  Pages(std::size_t bytes, const std::string& folder);
   /// The same bytes at an address of their own.
   explicit Pages(const Pages& same, std::size_t bytes);
   ~Pages();
@@ -43,13 +46,20 @@ class Pages {
  private:
   std::byte* begin_ = nullptr;
   std::size_t bytes_ = 0;
+  std::string file_ = {};
 };
+/// Of every allocation in its pages.
+inline constexpr std::size_t kGuard = 256;
+/// The file of the pages that begin at an address.
+[[nodiscard]] std::string file_of_pages(const std::string& folder, std::uintptr_t begin);
 
 /// Device and pinned memory with guards around it, that knows of each byte who touched it last. Nothing that
 /// was freed is used again, so that a later use of it shows.
 class FakeMemory {
  public:
-  explicit FakeMemory(Faults& faults) : faults_(faults) {}
+  /// `pinned_folder`: as in Pages; empty: none.
+  explicit FakeMemory(Faults& faults, std::string pinned_folder = {})
+      : faults_(faults), pinned_folder_(std::move(pinned_folder)) {}
 
   /// What is allocated, by whom.
   struct Wanted {
@@ -64,8 +74,9 @@ class FakeMemory {
   /// Whether a process may lend what begins there: device memory of its own.
   [[nodiscard]] bool may_lend(const std::byte* memory, int process);
   /// Gives another process the allocation that begins there, at an address that no other one uses. Returns:
-  /// null where it is gone, or the borrower's own.
-  [[nodiscard]] std::byte* borrow(const std::byte* memory, int process);
+  /// null where it is gone, the borrower's own, or of a process that may not lend it anything.
+  [[nodiscard]] std::byte* borrow(const std::byte* memory, int process,
+                                  const std::function<bool(int lender)>& may_lend);
   /// Requires: borrowed memory, else it is a fault.
   void give_back(const std::byte* memory);
   /// Both return whether the bytes are there to be touched.
@@ -111,6 +122,7 @@ class FakeMemory {
   void check_guards(const Allocation& allocation);
 
   Faults& faults_;
+  std::string pinned_folder_;
   std::map<const std::byte*, Allocation> allocations_;  ///< by begin
 };
 

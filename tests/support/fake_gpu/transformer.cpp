@@ -7,7 +7,6 @@
 namespace ppsim::test {
 
 using namespace gpu_backend;
-namespace {
 
 HostQueue queue_of(FakeGpu& gpu) {
   return [&gpu](void* stream, const KernelAccess& access, const std::function<void()>& work) {
@@ -17,8 +16,6 @@ HostQueue queue_of(FakeGpu& gpu) {
     return 0;
   };
 }
-
-}  // namespace
 
 std::unique_ptr<GpuStageModel> fake_transformer(FakeGpu& gpu, const GpuApi& api,
                                                 const TransformerConfig& config,

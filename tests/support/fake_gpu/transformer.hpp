@@ -9,6 +9,7 @@
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 #include "support/host_cudnn.hpp"
+#include "support/host_kernels.hpp"
 #include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
@@ -23,6 +24,9 @@ struct TransformerFaults {
   std::optional<HostCudnnOptions> cudnn_options = {};  ///< without, there is no cuDNN
   std::shared_ptr<HostCudnnBooks> cudnn_books = std::make_shared<HostCudnnBooks>();
 };
+
+/// Where kernels go that run on the fake. Requires: a fake that outlives it.
+[[nodiscard]] HostQueue queue_of(FakeGpu& gpu);
 
 /// The transformer's own code for GPUs on the fake: its kernels and products are loops of the processor, each
 /// of which tells the fake what it reads and writes. Requires: a fake that outlives it.

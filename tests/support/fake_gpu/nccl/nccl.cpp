@@ -23,6 +23,8 @@ int FakeNccl::init(Communicator** out, int size, const std::string& id, Wanted w
   std::shared_ptr<World>& world = worlds_[id];
   if (world == nullptr)
     world = std::make_shared<World>(World{.name = "the communicator of all", .size = size});
+  // "Duplicate GPU detected", up to NCCL 2.29.
+  if (!world->devices.insert(wanted.device).second) return kNcclInvalidUsage;
   world->number_of_key[wanted.rank] = wanted.rank;
   communicators_.push_back({.world = world, .key = wanted.rank, .blocks = wanted.blocks});
   *out = &communicators_.back();

@@ -50,6 +50,7 @@ class FakeNccl {
   struct Wanted {
     int rank = 0;
     bool blocks = false;
+    int device = 0;  ///< of a rank of the communicator of all
   };
   int init(Communicator** out, int size, const std::string& id, Wanted wanted);
   int split(Communicator* parent, int color, Wanted wanted, Communicator** out);
@@ -99,6 +100,7 @@ class FakeNccl {
   struct World {
     std::string name;
     int size = 0;
+    std::set<int> devices = {};        ///< of the communicator of all
     std::map<int, int> number_of_key;  ///< ranks that are there, by what they are sorted by
     std::map<std::pair<int, int>, std::deque<TaskId>> sends;  ///< by source and destination
     std::map<std::pair<int, int>, std::deque<TaskId>> receives;

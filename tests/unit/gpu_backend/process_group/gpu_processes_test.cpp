@@ -151,7 +151,13 @@ TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
 TEST(GpuProcesses, EachTakesWhatItsLauncherHasLeftItToSee) {
   const ProcessEnds ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(1));
-  const Results results = run_on_each(gpu, lowered_program("1f1b", 2, 4), ends);
+  const Results results =
+      run_on_each(gpu, lowered_program("1f1b", 2, 4), ends, [&](int process, FakeRunOptions& options) {
+        options.tamper = [&gpu, process](GpuApi& api) {
+          api = gpu.api(process);  // number 0 of each is another one
+          in_real_time(api);
+        };
+      });
   for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
 }
 
