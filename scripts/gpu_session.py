@@ -18,6 +18,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NO_GPU = 3
+SKIPPED = 77
 LEFT_OUT = "left out"  # instead of an exit code, where there was no time left
 
 # Where pip's packages of NVIDIA and the toolkit keep the libraries that the backend opens at run time.
@@ -163,6 +164,28 @@ class Session:
     def doctor(self):
         return parsed(self.look([self.program("ppsim"), "doctor", "--json"], 45)) or {"checks": []}
 
+    def on_fake(self):
+        """Whether devices are the strict fake's, which computes on the processor and measures nothing."""
+        return any("strict fake with " in check["detail"] for check in self.doctor()["checks"])
+
+    def served(self):
+        """What runs a command with programs on the strict fake, and a job of two hosts; none beside a bundle."""
+        folder = os.path.join(os.path.dirname(self.bin), "tests", "served_gpu")
+        served = os.path.join(folder, "served_gpu")
+        return (served, os.path.join(ROOT, "tests", "served_gpu", "two_hosts")) if os.path.exists(served) else None
+
+    def rehearse_served(self, devices, arguments):
+        """This script once more on the strict fake: two hosts where somebody may make them, else one."""
+        served = self.served()
+        if served is None:
+            return None
+        command = [served[0], "--devices", str(devices), sys.executable, *arguments]
+        environment = {"PPSIM_BIN": os.path.dirname(served[0])}
+        done = self.finish(self.start([served[1], *command], environment), command, 1200, 1200)
+        if done["exit"] == SKIPPED:
+            done = self.finish(self.start(command, environment), command, 1200, 1200)
+        return done
+
     def why_no_gpu(self):
         """Nothing where there is one. Ends with 1 where not even that can be asked."""
         done = self.look([self.program("ppsim"), "doctor", "--json"], 45)
@@ -209,8 +232,13 @@ def json_text(result):
 
 
 def killed(process):
-    """Ends a process with all that it started; a device that hangs may keep even that from ending."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """Ends a process with all that it started; a device that hangs may keep even that from ending. srun has to end its
+    step on other hosts first."""
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     try:
         return process.communicate(timeout=20)
     except subprocess.TimeoutExpired:

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# A job of two hosts to its end, without a GPU: the script of --emit-sbatch, in two network namespaces that have an address, a
+# name and a /dev/shm each, with the strict fake in place of CUDA and NCCL. It is skipped where nobody may make such namespaces.
+source "$(dirname "$0")/support/lib.sh"
+served=${PPSIM_SERVED:?the folder of served_gpu, which ctest sets}
+two_hosts=$support/../../served_gpu/two_hosts
+job=(--ranks 4 --microbatches 8 --backend cuda --arithmetic integer --steps 2 --compare --json
+  --transformer "hidden=8,heads=2,ffn=8,vocab=8,sequence=4")
+
+# on_hosts CODE COMMAND...: as a batch script, with two devices on each host.
+on_hosts() {
+  local expected=$1 found=0
+  shift
+  PATH=$served:$PATH timeout "$limit_s" "$two_hosts" "$served/served_gpu" --devices 2 "$@" >stdout 2>stderr || found=$?
+  if [ "$found" -eq 77 ]; then
+    cat stderr >&2
+    exit 77
+  fi
+  [ "$found" -eq "$expected" ] || fail "exit $found, expected $expected: $*"
+}
+
+# The gradients are those of the reference, and of one process on a CPU.
+for graphs in "" --graphs; do
+  "$ppsim" run chimera --with reduce-grad,opt,clip "${job[@]}" $graphs --ranks-per-node 2 --emit-sbatch 2>stderr |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["script"])' >job.sh
+  on_hosts 0 sbatch job.sh
+  expect_json 'd["gradients_equal"] and d["verified"] and len(d["processes"]) == 4'
+  expect_err "calls of 4 processes in 1 jobs, on up to 2 hosts; nothing is held against them"
+done
+
+# Copies do not leave a host, and say so before the first step; nothing is left open.
+srun=(srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2 --kill-on-bad-exit=1)
+on_hosts 1 "${srun[@]}" ppsim run 1f1b "${job[@]}" --transport copy
+expect_err "copies join processes of one host that share its /dev/shm"
+expect_err "nothing is held against them"
+
+# A process of the other host that dies in a step is named, and all end.
+on_hosts 137 "${srun[@]}" bash -c 'if [ "$SLURM_PROCID" = 3 ]; then export PPSIM_SERVED_INSTEAD="cuEventRecordWithFlags 40 dies"; fi; exec "$@"' - \
+  ppsim run 1f1b "${job[@]}"
+expect_err "process 3"
+expect_err "nothing is held against them"

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "served_gpu/wire.hpp"
+#include "support/fake_gpu/fake_gpu.hpp"
+
+namespace ppsim::test {
+
+/// What a process of a job may call, and what of its is known for the case that it dies.
+struct ServedProcess {
+  using Handler = std::function<void(Received& message, Message& answer)>;
+  struct Late {
+    ncclComm* parent;
+    std::uint64_t child;
+    ncclComm* made = nullptr;
+  };
+
+  GpuApi api;
+  std::map<Call, Handler> handlers;
+  std::mutex mutex;                        ///< of what follows
+  std::set<ncclComm*> communicators = {};  ///< that were not aborted
+  std::deque<Late> late = {};              ///< children of splits that were not handed out
+  int connections = 0;
+  bool left = false;  ///< it ended as it should
+};
+
+/// Fills what a process may call. Requires: a fake that outlives it.
+void serve_calls(ServedProcess& process, FakeGpu& gpu);
+
+/// The strict fake for processes of their own: a job begins when the first one comes, and ends, and is
+/// judged, when the last one has gone. Devices work by themselves.
+class Service {
+ public:
+  struct Found {
+    std::vector<std::string> faults;
+    int jobs = 0, processes = 0, max_hosts = 0;
+    long calls = 0;
+    int running = 0;  ///< processes that are still there
+  };
+
+  Service(int devices, std::string folder);
+  ~Service();
+  /// Answers a connection until its other end is gone.
+  void answer(int socket);
+  [[nodiscard]] Found found();
+
+ private:
+  std::shared_ptr<ServedProcess> come(const Hello& hello);
+  void go(const Hello& hello, ServedProcess& process);
+  void mourn(ServedProcess& process);
+  void judge();
+  void answer_calls(int socket, ServedProcess& process, FakeGpu& gpu);
+  void work(const std::stop_token& stop);
+  std::shared_ptr<FakeGpu> job();
+  bool moves(FakeGpu& gpu);
+  void let_work(FakeGpu& gpu);
+
+  FakeGpuOptions options_;
+  std::mutex mutex_;
+  std::shared_ptr<FakeGpu> gpu_;  ///< of the job; null between two
+  std::map<std::uint64_t, std::shared_ptr<ServedProcess>> processes_;
+  std::map<std::uint64_t, int> hosts_;
+  std::optional<std::vector<Fault>> before_death_;  ///< faults when the first process of the job died
+  Found found_;
+  std::mutex progress_mutex_;
+  std::condition_variable progress_;
+  std::atomic<long> calls_ = 0;
+  std::jthread device_;
+};
+
+}  // namespace ppsim::test
