@@ -34,6 +34,23 @@ expect_out "So the step is"
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --change link:0-1=3 --change F:2=0.5 --json
 expect_json 'd["changes"] == ["link:0-1=3", "F:2=0.5"] and d["per_rank"][2]["busy_ns"] == 20000000'
 
+# SENDs that end before their RECVs start, as on NCCL, wait for nobody when something has changed.
+unit=(--unit F=1,B=2,c=0.25)
+expect_exit 0 lower 1f1b "${step[@]}" --order just-in-time -o late.json
+expect_exit 0 simulate late.json "${unit[@]}" --buffers 100 --trace eager.csv
+for transport in any nccl mpi; do
+  expect_exit 0 replay late.json "${unit[@]}" --trace eager.csv --transport $transport -o again.csv --json
+  expect_json 'd["measured_step_ns"] == d["unchanged_step_ns"] == d["step_ns"]'
+  cmp eager.csv again.csv || fail "another trace of eager sends"
+done
+expect_exit 0 replay late.json "${unit[@]}" --trace eager.csv --change rank:3=2 -o slow.csv --json
+expect_json 'd["step_ns"] > d["measured_step_ns"]'
+python3 - <<'END' || fail "SENDs of rank 2 wait for the slow rank 3"
+import csv
+ends = lambda file: [row["end_ns"] for row in csv.DictReader(open(file)) if row["instruction"] in ("2SEND_F0", "2SEND_F1")]
+assert ends("eager.csv") == ends("slow.csv") != []
+END
+
 # Another order of the same actions, and another schedule.
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as gpipe --json
 cp stdout as_gpipe

@@ -7,6 +7,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
@@ -43,7 +45,48 @@ ReplayCosts draw_replay_costs(const AnalyzedProgram& analyzed) {
     costs.delays.push_back(*rc::gen::inRange<Nanoseconds>(0, 20));
     costs.durations.push_back(*rc::gen::inRange<Nanoseconds>(0, 1000));
   }
+  for (std::size_t i = 0; i < analyzed.timed_graph().messages.size(); ++i) costs.messages.emplace_back();
   return costs;
+}
+
+/// A run in which no SEND waits for its RECV, computed apart from replays: each message is out after a time
+/// of its own, and its data there some time before or after, as its receiver sees it.
+TimedTrace draw_eager_run(const AnalyzedProgram& analyzed) {
+  const ExecutionGraph& graph = analyzed.timed_graph();
+  TimedTrace trace{IdVector<InstructionId, Span>(graph.size())};
+  std::vector<Nanoseconds> there(graph.messages.size(), 0);
+  for (const std::uint32_t item : analyzed.timed_order().items) {
+    const InstructionId id(static_cast<std::int32_t>(item / 2));
+    Nanoseconds at = 0;
+    if (item % 2 == 0) {
+      for (const InstructionId before : graph.predecessors_of(id))
+        at = std::max(at, trace.spans[before].end.time);
+      trace.spans[id].start.time = at + *rc::gen::inRange<Nanoseconds>(0, 20);
+      for (const std::uint32_t m : graph.messages_of(id)) {
+        if (graph.messages[m].send == id)
+          there[m] = trace.spans[id].start.time + *rc::gen::inRange<Nanoseconds>(0, 100);
+      }
+      continue;
+    }
+    at = trace.spans[id].start.time;
+    for (const std::uint32_t m : graph.messages_of(id)) {
+      if (graph.messages[m].receive == id) at = std::max(at, there[m]);
+    }
+    if (const std::int32_t meeting = graph.meeting_of[id.index()]; meeting >= 0) {
+      for (const InstructionId member : graph.members_of(graph.meetings[static_cast<std::size_t>(meeting)]))
+        at = std::max(at, trace.spans[member].start.time);
+    }
+    trace.spans[id].end.time = at + *rc::gen::inRange<Nanoseconds>(0, 100);
+  }
+  return trace;
+}
+
+void assert_no_end_is_earlier(const TimedTrace& before, const TimedTrace& after) {
+  for (std::size_t i = 0; i < before.spans.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    RC_ASSERT(after.spans[id].start >= before.spans[id].start);
+    RC_ASSERT(after.spans[id].end >= before.spans[id].end);
+  }
 }
 
 RC_GTEST_PROP(ReplayProperty, AsItIsItIsTheTraceToTheNanosecond, ()) {
@@ -51,6 +94,46 @@ RC_GTEST_PROP(ReplayProperty, AsItIsItIsTheTraceToTheNanosecond, ()) {
   const TimedTrace trace = replayed(analyzed, draw_replay_costs(analyzed));
   const TimedTrace again = replayed(analyzed, replay_costs(analyzed, trace));
   RC_ASSERT(again == trace);
+}
+
+/// Whatever the transport promises: the trace is what happened.
+RC_GTEST_PROP(ReplayProperty, OfEagerSendsItIsTheTraceAndNoTimeIsBelowZero, ()) {
+  const AnalyzedProgram analyzed = draw_program();
+  const TimedTrace trace = draw_eager_run(analyzed);
+  RC_ASSERT(trace_violations(analyzed.program(), trace).empty());
+  const ReplayCosts taken = replay_costs(analyzed, trace);
+  for (const Nanoseconds delay : taken.delays) RC_ASSERT(delay >= 0);
+  for (const Nanoseconds duration : taken.durations) RC_ASSERT(duration >= 0);
+  for (const ReplayMessage& message : taken.messages) RC_ASSERT(message.arrival >= 0);
+  RC_ASSERT(replayed(analyzed, taken) == trace);
+}
+
+RC_GTEST_PROP(ReplayProperty, OfEagerSendsNothingThatIsSlowerEndsEarlier, ()) {
+  const AnalyzedProgram analyzed = draw_program();
+  const TimedTrace trace = draw_eager_run(analyzed);
+  const auto group = *rc::gen::element<std::string>("compute", "transfers", "SEND_F", "rank:0", "link:0-1");
+  ReplayCosts costs = replay_costs(analyzed, trace);
+  RC_ASSERT(change(analyzed, {{cost_group_from_text(group).value(), 1.5}}, costs).has_value());
+  const TimedTrace slower = replayed(analyzed, costs);
+  assert_no_end_is_earlier(trace, slower);
+  RC_ASSERT(change(analyzed, {{cost_group_from_text(group).value(), 0.5}}, costs).has_value());
+  assert_no_end_is_earlier(replayed(analyzed, costs), slower);
+}
+
+/// With buffers without end no SEND waits: what is changed in such a trace is what changed costs are
+/// simulated to do there.
+RC_GTEST_PROP(ReplayProperty, AChangeOfABufferedStepIsThatOfItsCosts, ()) {
+  const int credits = *rc::gen::element(1, 2, kUnlimitedCredits);
+  const AnalyzedProgram analyzed{lower(draw_schedule(), {}).value(), {.credits = credits}};
+  const CostTable costs = draw_costs(analyzed);
+  const OpKind kind = *rc::gen::element(OpKind::forward, OpKind::send_forward);
+  CostTable changed;
+  for (const auto& [key, cost] : costs.entries()) changed.set(key, key.kind == kind ? 3 * cost : cost);
+  const TimedTrace before = *simulate_beside_transfers(analyzed, {costs, CostTable()}).value();
+  const TimedTrace after = *simulate_beside_transfers(analyzed, {changed, CostTable()}).value();
+  ReplayCosts taken = replay_costs(analyzed, before);
+  RC_ASSERT(change(analyzed, {{{CostGroup::What::kind, {.kind = kind}}, 3}}, taken).has_value());
+  RC_ASSERT(trace_span(replayed(analyzed, taken)) == trace_span(after));
 }
 
 /// A simulated trace has no delays, and each action takes its cost.
@@ -106,18 +189,92 @@ RC_GTEST_PROP(ReplayProperty, AnotherOrderTakesItsOwnSimulation, ()) {
   RC_ASSERT(trace_span(replayed(to, moved)) == trace_span(simulated));
 }
 
-TEST(Replay, ASendThatWaitedForNobodyEndsWhenItDid) {
-  const AnalyzedProgram analyzed(lower(generate("1f1b", {.ranks = 2, .microbatches = 4}).value(), {}).value(),
-                                 rendezvous());
-  TimedTrace trace =
-      *simulate_beside_transfers(analyzed, {unit_cost_table({.F = 1, .B = 2, .c = 0.5}), CostTable()})
-           .value();
-  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
-    if (is_send(analyzed.program().actions(id)[0].kind)) trace.spans[id].end = trace.spans[id].start;
+AnalyzedProgram two_microbatches(const std::string& name) {
+  LoweringOptions options;
+  options.receive_buffers = 1;
+  return {lower(generate(name, {.ranks = 2, .microbatches = 2}).value(), options).value(), rendezvous()};
+}
+
+/// Two microbatches through two ranks: rank 0 sends in 10 ns and computes, while rank 1 takes 1000 ns and has
+/// room for one message.
+class EagerReplay : public testing::Test {
+ protected:
+  EagerReplay() : analyzed_(two_microbatches("gpipe")) {
+    set("0F0", 0, 100);
+    set("0SEND_F0", 100, 110);
+    set("1RECV_F0", 100, 110);
+    set("1F0", 110, 1110);
+    set("0F1", 100, 200);
+    set("0SEND_F1", 200, 210);
+    set("1RECV_F1", 1110, 1115);
+    set("1F1", 1115, 2115);
+    set("1B0", 2115, 3115);
+    set("1SEND_B0", 3115, 3125);
+    set("0RECV_B0", 200, 3125);
+    set("0B0", 3125, 3225);
+    set("1B1", 3115, 4115);
+    set("1SEND_B1", 4115, 4125);
+    set("0RECV_B1", 3225, 4125);
+    set("0B1", 4125, 4225);
   }
-  for (Span& span : trace.spans) span.start.delta = span.end.delta = 0;
-  EXPECT_EQ(replayed(analyzed, replay_costs(analyzed, trace)), trace);
+
+  /// The only instruction of that name.
+  InstructionId id_of(const std::string& name) const {
+    for (std::size_t i = 0; i < trace_.spans.size(); ++i) {
+      const InstructionId id(static_cast<std::int32_t>(i));
+      if (actions_text(analyzed_.program(), id) == name) return id;
+    }
+    ADD_FAILURE() << "no " << name;
+    return InstructionId(0);
+  }
+  void set(const std::string& name, Nanoseconds start, Nanoseconds end) {
+    trace_.spans[id_of(name)] = {{start, 0}, {end, 0}};
+  }
+  TimedTrace with(const std::string& group, double factor) const {
+    ReplayCosts costs = replay_costs(analyzed_, trace_);
+    EXPECT_TRUE(change(analyzed_, {{cost_group_from_text(group).value(), factor}}, costs));
+    return replayed(analyzed_, costs);
+  }
+
+  AnalyzedProgram analyzed_;
+  TimedTrace trace_{IdVector<InstructionId, Span>(analyzed_.program().size())};
+};
+
+TEST_F(EagerReplay, AsItIsItIsTheTrace) {
+  ASSERT_EQ(trace_violations(analyzed_.program(), trace_), std::vector<Violation>());
+  EXPECT_EQ(replayed(analyzed_, replay_costs(analyzed_, trace_)), trace_);
+}
+
+/// Nor does the SEND that its RECV did wait for: another one of its class showed that it need not.
+TEST_F(EagerReplay, ASendDoesNotWaitForASlowerReceiver) {
+  const TimedTrace slower = with("F:1", 3);
+  for (const char* name : {"0F0", "0SEND_F0", "0F1", "0SEND_F1"})
+    EXPECT_EQ(slower.spans[id_of(name)], trace_.spans[id_of(name)]) << name;
+  EXPECT_EQ(trace_span(slower), 4225 + 2 * 2000);
+}
+
+/// The second message is there long before it is received: its SEND takes longer, and its receipt, 5 ns.
+TEST_F(EagerReplay, ASlowerLinkTakesTheTimeOfWhatIsReceived) {
+  const TimedTrace slower = with("link:0-1", 10);
+  EXPECT_EQ(slower.spans[id_of("0SEND_F1")], (Span{{200, 0}, {300, 0}}));
+  EXPECT_EQ(slower.spans[id_of("1RECV_F1")], (Span{{1200, 0}, {1250, 0}}));
+  EXPECT_EQ(trace_span(slower), 4225 + 9 * (10 + 5 + 10));
+}
+
+/// Where no SEND of a class was early, all wait for their RECVs.
+TEST_F(EagerReplay, SendsThatEndedAfterTheirReceiversStartedWait) {
+  set("0SEND_F1", 200, 1115);
+  const TimedTrace slower = with("F:1", 3);
+  EXPECT_EQ(slower.spans[id_of("0SEND_F1")].end.time, 3115);
+}
+
+TEST_F(EagerReplay, AnotherOrderHasEagerSendsToo) {
+  const AnalyzedProgram other = two_microbatches("1f1b");
+  const ReplayCosts taken = replay_costs(analyzed_, trace_);
+  const ReplayCosts moved = costs_in_other_order({analyzed_, taken}, other).value();
+  int eager = 0;
+  for (const ReplayMessage& message : moved.messages) eager += message.waits ? 0 : 1;
+  EXPECT_EQ(eager, 2) << "the messages forward";
 }
 
 TEST(Replay, NamesWhatWasNotMeasured) {

@@ -8,19 +8,31 @@
 
 namespace ppsim::planner {
 
-/// A measured step taken apart, so that it can be put together again with something changed.
+/// What one message shows of its transport. A SEND that ended before its RECV had started did not wait for
+/// it, and then neither does another one of its class but where its RECV started while it ran.
+struct ReplayMessage {
+  /// Its SEND waits for its RECV; with credits, for its credit.
+  bool waits = true;
+  /// From when nothing kept the SEND from sending to when its data was there; 0 where the RECV shows it.
+  Nanoseconds arrival = 0;
+  friend bool operator==(const ReplayMessage&, const ReplayMessage&) = default;
+};
+
+/// A measured step taken apart, so that it can be put together again with something changed. No time in it is
+/// below 0, so that no step gets shorter when one grows.
 struct ReplayCosts {
   /// Of each instruction: from the moment when nothing kept it from starting to its start.
   IdVector<InstructionId, Nanoseconds> delays;
-  /// From the moment when it had started on all sides to its end. A transfer has one at either end; of a SEND
-  /// that waited for nobody it may be below 0.
+  /// From the moment when it waited for nobody to its end: it had started, and all that it meets, the RECV of
+  /// a SEND only where that SEND waits for it; and of a RECV the data was there.
   IdVector<InstructionId, Nanoseconds> durations;
+  std::vector<ReplayMessage> messages;  ///< in the order of those of the timed graph
   friend bool operator==(const ReplayCosts&, const ReplayCosts&) = default;
 };
 
 /// Takes a step apart. What did not happen in the trace takes no time, as transfers in traces of PyTorch,
-/// which has no ranges of them; computation that starts before what it needs is there, as ranges of the host
-/// do, counts from then on. Requires: a trace of the Program, which finishes.
+/// which has no ranges of them; what starts or ends before what it needs is there, as ranges of the host do,
+/// counts from then on. Requires: a trace of the Program, which finishes.
 [[nodiscard]] ReplayCosts replay_costs(const AnalyzedProgram& analyzed, const TimedTrace& trace);
 
 /// Puts a step together. With the costs of a complete trace that has no trace_violations, this is the trace,
@@ -28,7 +40,7 @@ struct ReplayCosts {
 /// add up to more than 64 bits hold.
 [[nodiscard]] TimedTrace replayed(const AnalyzedProgram& analyzed, const ReplayCosts& costs);
 
-/// All durations of a group times a factor; delays stay.
+/// All durations of a group times a factor, and the arrivals of its messages; delays stay.
 struct ReplayChange {
   CostGroup group;
   double factor = 1;
@@ -59,4 +71,5 @@ using planner::replay_costs;
 using planner::ReplayChange;
 using planner::ReplayCosts;
 using planner::replayed;
+using planner::ReplayMessage;
 }  // namespace ppsim
