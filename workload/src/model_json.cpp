@@ -243,6 +243,7 @@ Expected<ClusterDescription> cluster_from_json(std::string_view text, const std:
   cluster.node.nvlink_domain = root.value("nvlink_domain", cluster.node.gpus);
   cluster.node.node_gbytes = root.at("node_gbytes_per_s").get<double>();
   if (root.contains("latency_us")) cluster.node.latency_us = root.at("latency_us").get<double>();
+  if (root.contains("nvlink_sums")) cluster.node.nvlink_sums = root.at("nvlink_sums").get<double>();
   return cluster;
 }
 

@@ -142,15 +142,18 @@ TEST(Cluster, ReadsAFile) {
 
 TEST(Cluster, ReadsAGpuOfItsOwn) {
   const auto read = cluster_from_json(
-      R"({"name":"lab","gpus_per_node":4,"nvlink_domain":2,"node_gbytes_per_s":50,"latency_us":5,
+      R"({"name":"lab","gpus_per_node":4,"nvlink_domain":2,"node_gbytes_per_s":50,"latency_us":5,"nvlink_sums":0.85,
           "gpu":{"name":"toy","bf16_tflops":100,"memory_bytes":32000000000,"memory_tbps":1.5,
                  "nvlink_gbytes_per_s":150}})",
       "c.json", 2);
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(
-      read->node,
-      (NodeDescription{
-          .name = "lab", .gpu = "toy", .gpus = 4, .nvlink_domain = 2, .node_gbytes = 50, .latency_us = 5}));
+  EXPECT_EQ(read->node, (NodeDescription{.name = "lab",
+                                         .gpu = "toy",
+                                         .gpus = 4,
+                                         .nvlink_domain = 2,
+                                         .node_gbytes = 50,
+                                         .latency_us = 5,
+                                         .nvlink_sums = 0.85}));
   EXPECT_DOUBLE_EQ(read->gpu.bf16_achievable_tflops, 80);
   EXPECT_EQ(read->gpu.fp8_tflops, 0);
   EXPECT_EQ(read->gpu.memory_bytes, 32'000'000'000);

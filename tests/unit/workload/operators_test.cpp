@@ -156,6 +156,39 @@ TEST(Network, GroupsShareTheLinksOfTheirNodes) {
                    kNvlinkLatency + 0.5 * 1e9 / (kNvlinkEfficiency * 100e9));
 }
 
+/// Ishii and Wells, Hot Chips 34: of 8 GPUs 9 parts instead of 14.
+TEST(Network, SwitchesThatSumTakeEachBufferOnce) {
+  ClusterDescription cluster = two_nodes();
+  cluster.node.nvlink_domain = 8;
+  const double rate = kNvlinkEfficiency * 100e9;
+  const auto all_reduce = [&](std::optional<double> sums, int members) {
+    cluster.node.nvlink_sums = sums;
+    const Network network(cluster, {.tensor = members}, nullptr);
+    return network.collective(CollectiveKind::all_reduce, network.tensor(), 8e9);
+  };
+  EXPECT_DOUBLE_EQ(all_reduce(1, 8), kNvlinkLatency + 9e9 / rate);
+  EXPECT_DOUBLE_EQ(all_reduce(0.75, 8), kNvlinkLatency + 12e9 / rate);
+  EXPECT_DOUBLE_EQ(all_reduce(0, 8), 2 * kNvlinkLatency + 14e9 / rate) << "a ring";
+  EXPECT_DOUBLE_EQ(all_reduce(std::nullopt, 8), kNvlinkLatency + 14e9 / rate) << "a ring, of one latency";
+  EXPECT_DOUBLE_EQ(all_reduce(1, 2), 2 * kNvlinkLatency + 8e9 / rate) << "a ring sends 2 parts, switches 3";
+}
+
+/// NCCL's shares (nvlsEfficiency of its tuning: Hopper 0.85, Blackwell 0.74) are those of its measured times.
+TEST(Network, SwitchesSumAsFastAsMeasured) {
+  const std::vector<std::pair<const char*, double>> shares = {
+      {"dgx-h100", 0.85}, {"dgx-h200", 0.85}, {"dgx-b200", 0.74}};
+  for (const auto& [name, share] : shares) {
+    ClusterDescription cluster = cluster_from_name(name, 1).value();
+    const auto all_reduce = [&](std::optional<double> sums) {
+      cluster.node.nvlink_sums = sums;
+      const Network network(cluster, {.tensor = 8}, operator_table(cluster.gpu.operators));
+      return network.collective(CollectiveKind::all_reduce, network.tensor(), 512 << 20);
+    };
+    EXPECT_NEAR(all_reduce(share) / all_reduce(std::nullopt), 1, 0.04) << name;
+    EXPECT_GT(all_reduce(0.0) / all_reduce(std::nullopt), 1.1) << name;
+  }
+}
+
 /// Tensor parallelism over more than a domain goes over the network.
 TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
   const ClusterDescription cluster = two_nodes();

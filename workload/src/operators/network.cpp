@@ -99,11 +99,24 @@ double Network::network_rate() const {
 
 double Network::nvlink(CollectiveKind kind, int members, double bytes) const {
   if (const auto own = measured(kind, {members, members}, bytes)) return *own;
+  if (kind == CollectiveKind::all_reduce && cluster_.node.nvlink_sums)
+    return all_reduce(*cluster_.node.nvlink_sums, members, bytes);
   if (table_ != nullptr) {
     if (const auto measured = table_->collective_time(kind, members, bytes)) return *measured;
   }
   const double rate = kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga;
   return kNvlinkLatency + bytes * moved(kind, members) / rate;
+}
+
+/// By a ring or, where that takes less, by switches that sum. Of n parts of its buffer a GPU then sends n, to
+/// be summed, and the sum of its own part once, to all: n + 1 parts, of a gather n - 1.
+/// Source: Ishii and Wells, "The NVLink-network switch", Hot Chips 34, 2022.
+double Network::all_reduce(double switch_share, int members, double bytes) const {
+  const double ring = nvlink(CollectiveKind::reduce_scatter, members, bytes) +
+                      nvlink(CollectiveKind::all_gather, members, bytes);
+  if (switch_share <= 0) return ring;
+  const double gathered = bytes * (members + 1) / (members - 1) / switch_share;
+  return std::min(ring, nvlink(CollectiveKind::all_gather, members, gathered));
 }
 
 double Network::collective(CollectiveKind kind, RankGroup group, double bytes) const {

@@ -59,6 +59,7 @@ class Network {
   [[nodiscard]] RankGroup every(int step, int members) const;
   [[nodiscard]] bool share_nvlink(RankId a, RankId b) const;
   [[nodiscard]] double nvlink(CollectiveKind kind, int members, double bytes) const;
+  [[nodiscard]] double all_reduce(double switch_share, int members, double bytes) const;
   [[nodiscard]] std::optional<double> measured(CollectiveKind kind, const RankGroup& group,
                                                double bytes) const;
   [[nodiscard]] double network_rate() const;

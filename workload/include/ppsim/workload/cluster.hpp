@@ -38,6 +38,9 @@ struct NodeDescription {
   std::optional<double>
       node_gbytes;  ///< GB/s of the whole node into the network, one direction; of a preset known
   std::optional<double> latency_us;  ///< of the network
+  /// Switches of NVLink sum (NVLink SHARP), at this share of the rate of a gather; 0: they do not. Empty:
+  /// all-reduces take what was measured, else switches do not sum.
+  std::optional<double> nvlink_sums = {};
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };
 
