@@ -96,8 +96,9 @@ Expected<Nanoseconds> added_by(const RunEffects& effects, const RunDescription& 
 
 FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
                                const GpuDescription& gpu) {
-  const double left = gpu.multiprocessors - kCollectiveChannels;
-  if (effects.collectives && left > 0) constants.exposed_share = kCollectiveChannels / left;
+  // Products lose what it holds while it runs, and go on at full speed behind it.
+  if (effects.collectives && gpu.multiprocessors > 0)
+    constants.exposed_share = static_cast<double>(kCollectiveChannels) / gpu.multiprocessors;
   return constants;
 }
 
