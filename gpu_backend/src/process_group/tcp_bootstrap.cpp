@@ -203,6 +203,11 @@ void TcpBootstrap::note(const std::string& note) {
 void TcpBootstrap::listen(BootstrapListener* listener) {
   const std::lock_guard lock(listening_);
   listener_ = listener;
+  if (listener == nullptr) return;
+  std::unique_lock stopping(mutex_);
+  const std::optional<Error> stopped = stopped_;  // another process may have failed before this one listened
+  stopping.unlock();
+  if (stopped) listener->on_stop(*stopped);
 }
 
 void TcpBootstrap::stop(const Error& error) {

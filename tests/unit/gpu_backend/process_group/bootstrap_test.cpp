@@ -190,6 +190,22 @@ TEST(Bootstrap, Process0HearsNotesAndMayStopAll) {
   for (const Notes& heard : notes) EXPECT_EQ(heard.stops, 1);
 }
 
+/// A process that fails before others listen has stopped them as well: they must not wait for its stop.
+TEST(Bootstrap, WhoListensAfterAStopIsToldOfIt) {
+  const Ends ends = in_process_bootstraps(2).value();
+  ends[1]->stop({ErrorCode::io, "as asked"});
+  EXPECT_FALSE(ends[0]->barrier().has_value());
+  Notes late;
+  ends[0]->listen(&late);
+  EXPECT_EQ(late.stops, 1);
+  ends[0]->listen(nullptr);
+  ASSERT_TRUE(ends[0]->resume().has_value());
+  Notes after;
+  ends[0]->listen(&after);
+  EXPECT_EQ(after.stops, 0);
+  ends[0]->listen(nullptr);
+}
+
 TEST(Bootstrap, ClocksOfOneMachineAgreeWithinWhatIsSaid) {
   const Ends ends = in_process_bootstraps(3).value();
   const auto offsets = ends[0]->clock_offsets().value();

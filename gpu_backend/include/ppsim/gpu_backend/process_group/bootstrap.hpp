@@ -73,7 +73,8 @@ class Bootstrap {
   virtual void stop(const Error& error) = 0;
   /// Forgets the stop. Errors: io when a process is gone, for good.
   [[nodiscard]] virtual Expected<void> resume() = 0;
-  /// Null: nobody listens. Requires: a listener that lives until it is replaced.
+  /// Null: nobody listens. A stop that nobody has resumed from is told at once, perhaps twice. Requires: a
+  /// listener that lives until it is replaced.
   virtual void listen(BootstrapListener* listener) = 0;
 
   /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
