@@ -151,7 +151,7 @@ constexpr auto kMptShapes = std::to_array<MptShape>({{"125m", 12, 768, 12},
                                                      {"70b", 80, 8192, 64}});
 
 std::string mpt_called(SheetRow& row) {
-  const std::string name = lower_case(row.text("Model"));
+  std::string name = lower_case(row.text("Model"));
   const auto shape = std::ranges::find(kMptShapes, name, &MptShape::name);
   if (shape == kMptShapes.end()) {
     row.refuse("Model", "unknown model of llm-foundry", "one from 125m to 70b");
