@@ -128,6 +128,9 @@ expect_exit 0 synthesize --ranks 2 --microbatches 3 --placement free --activatio
 expect_out "optimal: no schedule within the limit is shorter (time-indexed)"
 grep -q "4 stages on ranks 0 1 " queries/*.smt2 || fail "queries do not name their placement"
 expect_error 2 "an order can be kept" "a free placement" synthesize "${free[@]}" --order-of 1f1b -o x.json
+echo '{"gpus_per_node":4,"node_gbytes_per_s":20,"gpu":"h100-sxm-80gb"}' >cluster.json
+expect_error 2 "counts all ranks as alike" "share a node" synthesize --model llama3-8b --cluster cluster.json --nodes 2 --tp 2 --pp 4 --dp 1 \
+  --global-batch-size 2 --microbatch-size 1 --activation-limit 8 --placement free -o x.json
 expect_error 2 "cannot place the stages" "400 stages each" synthesize "${free[@]}" --chunks 400 -o x.json
 expect_exit 3 synthesize "${uneven[@]}" --placement free --activation-limit 1 -o none.json
 expect_err "at least 2 is needed, the limit is 1"

@@ -79,7 +79,26 @@ std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit) 
 PlacementSearch::PlacementSearch(const FreePlacement& asked, Clock::time_point deadline)
     : asked_(asked), deadline_(deadline), random_(asked.request.seed) {}
 
+/// Costs of a loop and of the same loop one rank further differ where ranks share nodes with some and not
+/// with others: then placements with other numbers are not the same, and bounds of one do not hold for them.
+Expected<void> PlacementSearch::check_numbers() const {
+  std::vector<CostTable> costs;
+  for (const int shift : {0, 1}) {
+    SynthesisRequest request = asked_.request;
+    request.placement.clear();
+    for (int s = 0; s < request.ranks * asked_.chunks; ++s)
+      request.placement.emplace_back((s + shift) % request.ranks);
+    PPSIM_RETURN_IF_ERROR(asked_.bind(request));
+    costs.push_back(std::move(request.costs));
+  }
+  if (costs[0] == costs[1]) return {};
+  return make_error(ErrorCode::bad_argument, "a free placement counts all ranks as alike",
+                    {.found = "transfers that depend on which ranks share a node",
+                     .expected = "all ranks on one node, each on its own, or a placement that is given"});
+}
+
 Expected<void> PlacementSearch::run() {
+  PPSIM_RETURN_IF_ERROR(check_numbers());
   for (const Placement& placement : asked_.first) {
     PPSIM_ASSIGN_OR_RETURN(const std::size_t index, add(placement));
     explore(index, 0, deadline_);

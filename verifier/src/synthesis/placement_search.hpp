@@ -48,6 +48,7 @@ class PlacementSearch {
   [[nodiscard]] std::int64_t placements() const { return static_cast<std::int64_t>(candidates_.size()); }
 
  private:
+  [[nodiscard]] Expected<void> check_numbers() const;
   Expected<std::size_t> add(const Placement& placement);
   /// Searches with a placement. Without `steps` Z3 is asked too.
   void explore(std::size_t index, std::optional<std::int64_t> steps, Clock::time_point deadline);

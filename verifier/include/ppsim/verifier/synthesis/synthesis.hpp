@@ -131,7 +131,7 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// bounded, the better ones longer, and with time left those whose bound is below the best schedule are
 /// decided as synthesize() does; otherwise the search goes from placement to placement by exchanging two
 /// stages, and the bound is the work of a rank in the mean. Errors: as synthesize(); those of `bind`;
-/// bad_argument for chunks below 1 and for an order to keep.
+/// bad_argument for chunks below 1, for an order to keep, and for costs that depend on the numbers of ranks.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const FreePlacement& asked);
 
 /// The objective of a schedule. Errors: those of earliest_times.
