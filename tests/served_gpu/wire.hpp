@@ -158,16 +158,16 @@ template <class R>
 using Wire = std::conditional_t<std::is_same_v<R, const char*>, std::string, R>;
 
 /// Every call, in the order of both sides.
-#define PPSIM_SERVED_KERNELS(CALL)                                                                    \
-  CALL(norm_forward)                                                                                  \
-  CALL(apply_gain)                                                                                    \
-  CALL(norm_backward)                                                                                 \
-  CALL(causal_softmax)                                                                                \
-  CALL(causal_softmax_backward) CALL(store_sums) CALL(gate) CALL(gate_backward) CALL(draw_tokens)     \
-      CALL(write_number) CALL(embed) CALL(embed_backward) CALL(loss) CALL(open_loss) CALL(close_loss) \
-          CALL(target_weights) CALL(merge_loss) CALL(sum_parts) CALL(accumulate) CALL(squared_norm)   \
-              CALL(add_norm) CALL(descend) CALL(draw_weights) CALL(start_state) CALL(ring_product)    \
-                  CALL(find_scale) CALL(quantize)
+#define PPSIM_SERVED_KERNELS(CALL)                                                                           \
+  CALL(norm_forward)                                                                                         \
+  CALL(apply_gain)                                                                                           \
+  CALL(norm_backward)                                                                                        \
+  CALL(causal_softmax)                                                                                       \
+  CALL(causal_softmax_backward)                                                                              \
+  CALL(store_sums) CALL(gate) CALL(gate_backward) CALL(draw_tokens) CALL(write_number) CALL(embed)           \
+      CALL(embed_backward) CALL(loss) CALL(open_loss) CALL(close_loss) CALL(target_weights) CALL(merge_loss) \
+          CALL(sum_parts) CALL(accumulate) CALL(squared_norm) CALL(add_norm) CALL(descend)                   \
+              CALL(draw_weights) CALL(start_state) CALL(ring_product) CALL(find_scale) CALL(quantize)
 
 enum class Call : std::uint16_t {
 #define PPSIM_CALL(name, symbol, result, parameters) cuda_##name,

@@ -253,8 +253,10 @@ MeasuredRow read_llm_foundry(SheetRow& row) {
   if (given.gpus && given.microbatch && microbatches)
     given.global_batch = product({*given.gpus, *given.microbatch, *microbatches});
   read_software(row, "llm-foundry", given);
-  if (given.recompute.empty())
-    given.recompute = lower_case(row.text("Activation Checkpointing")) == "true" ? "full" : "none";
+  const std::string checkpointing = lower_case(row.text("Activation Checkpointing"));
+  if (checkpointing != "true" && checkpointing != "false")
+    row.refuse("Activation Checkpointing", "no such choice", "True or False");
+  if (given.recompute.empty()) given.recompute = checkpointing == "true" ? "full" : "none";
   MeasuredRow result{.source = source_of(row, "llm-foundry"), .label = {}, .run = described(given)};
   given.model = "MPT " + row.text("Model");
   result.label = spread_label(given) + ", sequence " + row.text("SeqLen (T)") + ", " + row.text("GPU");

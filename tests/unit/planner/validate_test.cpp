@@ -245,6 +245,12 @@ TEST(Validate, NoConstantIsFittedToLlmFoundry) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().place.row, 2);
   EXPECT_EQ(unknown.error().place.found, "14b");
+  const auto maybe = read_measurements(
+      "Model,SeqLen (T),# GPUs,GPU,MicroBatchSize,GradAccum,Throughput (T/s/GPU),Activation Checkpointing\n"
+      "13b,4096,16,a100_80gb,10,3,2060,yes\n",
+      "mpt.csv");
+  ASSERT_FALSE(maybe);
+  EXPECT_EQ(maybe.error().place.found, "yes");
 }
 
 TEST(Validate, ARefitToNothingSaysSo) {
