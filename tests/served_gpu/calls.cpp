@@ -134,7 +134,7 @@ void serve_cublaslt(ServedProcess& process, FakeGpu& gpu) {
 void serve_kernels(ServedProcess& process, FakeGpu& gpu) {
   const cuda::KernelTable table = host_kernels(queue_of(gpu));
 #define PPSIM_CALL(name) process.handlers[Call::kernel_##name] = served_by(table.name);
-  PPSIM_SERVED_KERNELS(PPSIM_CALL)
+#include "served_gpu/kernel_table.def"
 #undef PPSIM_CALL
 }
 

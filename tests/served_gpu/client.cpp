@@ -289,7 +289,7 @@ namespace cuda {
 KernelTable compiled_kernels() {
   KernelTable table;
 #define PPSIM_CALL(name) fill(table.name, Call::kernel_##name);
-  PPSIM_SERVED_KERNELS(PPSIM_CALL)
+#include "served_gpu/kernel_table.def"
 #undef PPSIM_CALL
   return table;
 }

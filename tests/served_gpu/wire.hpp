@@ -158,17 +158,6 @@ template <class R>
 using Wire = std::conditional_t<std::is_same_v<R, const char*>, std::string, R>;
 
 /// Every call, in the order of both sides.
-#define PPSIM_SERVED_KERNELS(CALL)                                                                           \
-  CALL(norm_forward)                                                                                         \
-  CALL(apply_gain)                                                                                           \
-  CALL(norm_backward)                                                                                        \
-  CALL(causal_softmax)                                                                                       \
-  CALL(causal_softmax_backward)                                                                              \
-  CALL(store_sums) CALL(gate) CALL(gate_backward) CALL(draw_tokens) CALL(write_number) CALL(embed)           \
-      CALL(embed_backward) CALL(loss) CALL(open_loss) CALL(close_loss) CALL(target_weights) CALL(merge_loss) \
-          CALL(sum_parts) CALL(accumulate) CALL(squared_norm) CALL(add_norm) CALL(descend)                   \
-              CALL(draw_weights) CALL(start_state) CALL(ring_product) CALL(find_scale) CALL(quantize)
-
 enum class Call : std::uint16_t {
 #define PPSIM_CALL(name, symbol, result, parameters) cuda_##name,
 #include "device/cuda/cuda_table.def"
@@ -180,9 +169,9 @@ enum class Call : std::uint16_t {
 #include "device/cuda/cublaslt_table.def"
 #undef PPSIM_CALL
 #define PPSIM_CALL(name) kernel_##name,
-  PPSIM_SERVED_KERNELS(PPSIM_CALL)
+#include "served_gpu/kernel_table.def"
 #undef PPSIM_CALL
-      push_mark,  ///< this one and the next have no answer
+  push_mark,  ///< this one and the next have no answer
   pop_mark,
   set_launch_order,  ///< NCCL_LAUNCH_ORDER_IMPLICIT, which NCCL reads with the first communicator
   leave,             ///< of a process that ends as it should
