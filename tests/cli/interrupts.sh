@@ -61,7 +61,8 @@ expect_exit 0 verify best.csv
 interrupted "${search[@]}" -o -
 cp stdout piped.json
 expect_exit 0 verify piped.json
-interrupted synthesize --ranks 8 --microbatches 32 --placement v --unit F=5,I=6,W=4 --activation-limit 8 --timeout 600 -o v.json
+interrupted synthesize --ranks 8 --microbatches 32 --placement v --unit F=5,I=6,W=4 --activation-limit 8 --timeout 600 -o v.json --certificate v-proof.json
+expect_err "there is no v-proof.json yet"
 expect_err "the best so far is in v.json: makespan"
 expect_exit 0 verify v.json
 [ "$(cat kept.json)" = old ] || fail "a file changed"

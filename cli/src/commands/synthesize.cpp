@@ -211,7 +211,8 @@ void keep_best(const SynthesizeOptions& options, const SynthesisRequest& request
   KnownSoFar known;
   known.note = "the best so far" + (to_stdout ? "" : " is in " + options.output) + ": " +
                std::string(objective_name(request.objective)) + ' ' + time_text(best.value) +
-               ", and no schedule is below " + time_text(best.lower_bound);
+               ", and no schedule is below " + time_text(best.lower_bound) +
+               (options.certificate.empty() ? "" : "; there is no " + options.certificate + " yet");
   if (to_stdout) {
     known.data = *text;
   } else {

@@ -250,8 +250,12 @@ MeasuredRow read_llm_foundry(SheetRow& row) {
   given.tensor = given.pipeline = 1;
   given.fsdp = given.gpus;
   const auto microbatches = row.whole("GradAccum");
-  if (given.gpus && given.microbatch && microbatches)
+  if (given.gpus && given.microbatch && microbatches) {
     given.global_batch = product({*given.gpus, *given.microbatch, *microbatches});
+    if (!given.global_batch)
+      row.refuse("MicroBatchSize", "GPUs times microbatches of this size are more than a run has",
+                 "at most 1,048,576 sequences");
+  }
   read_software(row, "llm-foundry", given);
   const std::string checkpointing = lower_case(row.text("Activation Checkpointing"));
   if (checkpointing != "true" && checkpointing != "false")

@@ -104,9 +104,10 @@ std::optional<int> SheetRow::whole(std::string_view column, int least) {
 std::optional<double> SheetRow::positive(std::string_view column) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
+  constexpr double kMax = 1e15;  // more than any measurement, in any of the units
   const auto value = parse_decimal(cell);
-  if (value && *value > 0) return value;
-  refuse(column, "not a number above 0", "a number above 0");
+  if (value && *value >= 1 / kMax && *value <= kMax) return value;
+  refuse(column, "not a number above 0", "a number above 0, from 1e-15 to 1e15");
   return std::nullopt;
 }
 

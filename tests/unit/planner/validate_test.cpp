@@ -251,6 +251,15 @@ TEST(Validate, NoConstantIsFittedToLlmFoundry) {
       "mpt.csv");
   ASSERT_FALSE(maybe);
   EXPECT_EQ(maybe.error().place.found, "yes");
+  for (const char* row : {"13b,4096,16,a100_80gb,10,3,1e308,True", "13b,4096,16,a100_80gb,10,3,1e-300,True",
+                          "13b,4096,16,a100_80gb,1048576,3,2060,True"}) {
+    EXPECT_FALSE(
+        read_measurements("Model,SeqLen (T),# GPUs,GPU,MicroBatchSize,GradAccum,Throughput (T/s/GPU),"
+                          "Activation Checkpointing\n" +
+                              std::string(row) + "\n",
+                          "mpt.csv"))
+        << row;
+  }
 }
 
 TEST(Validate, ARefitToNothingSaysSo) {

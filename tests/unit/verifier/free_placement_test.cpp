@@ -102,6 +102,8 @@ TEST(FreePlacement, IsTheBestOfAllOrdersOfAllPlacements) {
       const Synthesized found = found_for({{2, 2, 2}, costs, limit});
       EXPECT_EQ(found.value, optimum) << "limit " << limit << ", costs " << i;
       EXPECT_TRUE(found.optimal()) << found.open;
+      // Lists alone need not find it, but must not claim more.
+      EXPECT_LE(found_for({{2, 2, 2}, costs, limit, 0}).lower_bound, optimum);
       const Synthesized tried = found_for({{2, 2, 2}, costs, limit, 30'000});
       EXPECT_EQ(tried.value, optimum) << "limit " << limit << ", costs " << i;
     }

@@ -179,6 +179,9 @@ TEST(Cluster, SaysWhereAFileIsWrong) {
                            R"("nvlink_gbytes_per_s":1}})")
           .find("/gpu/bf16_tflops: a value that does not belong here (found -1, expected a number above 0"),
       std::string::npos);
+  EXPECT_NE(cluster_error(node + R"("h100-sxm-80gb","nvlink_sums":2})")
+                .find("(found 2, expected a number in [0, 1])"),
+            std::string::npos);
   EXPECT_NE(cluster_error("[]").find("expected an object"), std::string::npos);
 }
 

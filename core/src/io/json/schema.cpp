@@ -58,8 +58,9 @@ std::string expected_text(const json& rule) {
   if (type == "array") return "an array";
   if (type == "object") return "an object";
   if (rule.contains("exclusiveMinimum")) return "a " + type + " above " + rule.at("exclusiveMinimum").dump();
-  if (type != "integer") return "a " + type;
-  return "a whole number in [" + rule.at("minimum").dump() + ", " + rule.at("maximum").dump() + "]";
+  const std::string value = type == "integer" ? "a whole number" : "a " + type;
+  if (!rule.contains("minimum")) return value;
+  return value + " in [" + rule.at("minimum").dump() + ", " + rule.at("maximum").dump() + "]";
 }
 
 bool is_of_type(const json& value, const json& type) {
