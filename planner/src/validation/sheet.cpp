@@ -11,7 +11,15 @@ namespace ppsim::planner {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
-constexpr int kMax = 1 << 20;
+constexpr int kMaxWhole = 1 << 20;
+// More than any measurement, in any of the units.
+constexpr double kMaxNumber = 1e15;
+constexpr std::string_view kNumbers = "from 1e-15 to 1e15";
+
+std::optional<double> number_of(const std::string& text) {
+  const auto value = parse_decimal(text);
+  return value && *value >= 1 / kMaxNumber && *value <= kMaxNumber ? value : std::nullopt;
+}
 
 std::string without_blanks(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);
@@ -95,19 +103,17 @@ std::optional<int> SheetRow::whole(std::string_view column, int least) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
   const auto value = int_of(cell);
-  if (value && *value >= least && *value <= kMax) return value;
+  if (value && *value >= least && *value <= kMaxWhole) return value;
   refuse(column, "not such a number",
-         "a whole number from " + std::to_string(least) + " to " + std::to_string(kMax));
+         "a whole number from " + std::to_string(least) + " to " + std::to_string(kMaxWhole));
   return std::nullopt;
 }
 
 std::optional<double> SheetRow::positive(std::string_view column) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
-  constexpr double kMax = 1e15;  // more than any measurement, in any of the units
-  const auto value = parse_decimal(cell);
-  if (value && *value >= 1 / kMax && *value <= kMax) return value;
-  refuse(column, "not a number above 0", "a number above 0, from 1e-15 to 1e15");
+  if (const auto value = number_of(cell)) return value;
+  refuse(column, "not such a number", "a number " + std::string(kNumbers));
   return std::nullopt;
 }
 
@@ -115,9 +121,9 @@ std::vector<double> SheetRow::positives(std::string_view column) {
   std::vector<double> values;
   std::istringstream items(text(column));
   for (std::string item; items >> item;) {
-    const auto value = parse_decimal(item);
-    if (!value || *value <= 0) {
-      refuse(column, "not numbers above 0", "numbers above 0 with blanks between them");
+    const auto value = number_of(item);
+    if (!value) {
+      refuse(column, "not such numbers", "numbers " + std::string(kNumbers) + " with blanks between them");
       return {};
     }
     values.push_back(*value);

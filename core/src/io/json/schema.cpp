@@ -58,7 +58,7 @@ std::string expected_text(const json& rule) {
   if (type == "array") return "an array";
   if (type == "object") return "an object";
   if (rule.contains("exclusiveMinimum")) return "a " + type + " above " + rule.at("exclusiveMinimum").dump();
-  const std::string value = type == "integer" ? "a whole number" : "a " + type;
+  std::string value = type == "integer" ? "a whole number" : "a " + type;
   if (!rule.contains("minimum")) return value;
   return value + " in [" + rule.at("minimum").dump() + ", " + rule.at("maximum").dump() + "]";
 }
