@@ -174,16 +174,20 @@ class Session:
         served = os.path.join(folder, "served_gpu")
         return (served, os.path.join(ROOT, "tests", "served_gpu", "two_hosts")) if os.path.exists(served) else None
 
-    def rehearse_served(self, devices, arguments):
-        """This script once more on the strict fake: two hosts where somebody may make them, else one."""
+    def rehearse_served(self, devices, arguments, hosts=1):
+        """This script once more on the strict fake, within the limit; two hosts where somebody may make them, else one."""
         served = self.served()
         if served is None:
             return None
-        command = [served[0], "--devices", str(devices), sys.executable, *arguments]
+        limit_s = max(1, int(self.left_s()))
+        inner = ["--limit", str(max(1, limit_s - 10))]  # so that its answer comes before it is ended
+        command = [served[0], "--devices", str(devices), sys.executable, arguments[0], *inner, *arguments[1:]]
         environment = {"PPSIM_BIN": os.path.dirname(served[0])}
-        done = self.finish(self.start([served[1], *command], environment), command, 1200, 1200)
+        done = {"exit": SKIPPED}
+        if hosts == 2:
+            done = self.finish(self.start([served[1], *command], environment), command, limit_s, limit_s)
         if done["exit"] == SKIPPED:
-            done = self.finish(self.start(command, environment), command, 1200, 1200)
+            done = self.finish(self.start(command, environment), command, limit_s, limit_s)
         return done
 
     def why_no_gpu(self):

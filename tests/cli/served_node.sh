@@ -24,7 +24,7 @@ END
 # Two processes by copies. $1: what a call of the second one gives in place of being made.
 cat >two <<'END'
 #!/usr/bin/env bash
-export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((23000 + $$ % 20000))
+export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 run=("$PPSIM_BIN/ppsim" run 1f1b --ranks 2 --microbatches 2 --backend cuda --transport copy --arithmetic integer --steps 2
   --compare --transformer hidden=8,heads=2,ffn=8,vocab=8,sequence=4)
 RANK=1 LOCAL_RANK=1 PPSIM_SERVED_INSTEAD="$1" "${run[@]}" &

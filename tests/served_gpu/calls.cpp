@@ -53,7 +53,7 @@ void serve_cuda(ServedProcess& process) {
       });
 }
 
-/// As long as a split has not been made it has no child, and a process that dies leaves what it has.
+/// The child of a split is known once NCCL has made it. What a process that dies leaves is kept to be freed.
 void serve_nccl(ServedProcess& process) {
   const NcclTable& nccl = process.api.nccl;
 #define PPSIM_CALL(name, symbol, result, parameters) \

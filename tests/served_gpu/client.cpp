@@ -288,6 +288,13 @@ namespace cuda {
 
 KernelTable compiled_kernels() {
   KernelTable table;
+#define PPSIM_CALL(name) +1
+  constexpr std::size_t kKernels = 0
+#include "served_gpu/kernel_table.def"
+      ;
+#undef PPSIM_CALL
+  static_assert(sizeof(KernelTable) == kKernels * sizeof(std::function<void()>),
+                "kernel_table.def lacks one");
 #define PPSIM_CALL(name) fill(table.name, Call::kernel_##name);
 #include "served_gpu/kernel_table.def"
 #undef PPSIM_CALL

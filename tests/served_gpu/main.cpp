@@ -81,7 +81,7 @@ int verdict(const Service::Found& found, int code) {
   std::cerr << "served_gpu: " << found.calls << " calls of " << found.processes << " processes in "
             << found.jobs << " jobs, on up to " << found.max_hosts << " hosts; "
             << (good ? "nothing" : "something") << " is held against them\n";
-  return good || code != 0 ? code : 1;
+  return good ? code : 1;
 }
 
 int run(int devices, char** command) {

@@ -16,7 +16,7 @@
 
 namespace ppsim::test {
 
-/// What a process of a job may call, and what of its is known for the case that it dies.
+/// What a process of a job may call, and what it leaves behind if it dies.
 struct ServedProcess {
   using Handler = std::function<void(Received& message, Message& answer)>;
   struct Late {
@@ -27,7 +27,7 @@ struct ServedProcess {
 
   GpuApi api;
   std::map<Call, Handler> handlers;
-  std::mutex mutex;                        ///< of what follows
+  std::mutex mutex;                        ///< of communicators and late
   std::set<ncclComm*> communicators = {};  ///< that were not aborted
   std::deque<Late> late = {};              ///< children of splits that were not handed out
   int connections = 0;

@@ -157,7 +157,7 @@ class Argument<char*> {
 template <class R>
 using Wire = std::conditional_t<std::is_same_v<R, const char*>, std::string, R>;
 
-/// Every call, in the order of both sides.
+/// Every call. Both sides are built from one source, so the numbers are the same.
 enum class Call : std::uint16_t {
 #define PPSIM_CALL(name, symbol, result, parameters) cuda_##name,
 #include "device/cuda/cuda_table.def"
@@ -175,7 +175,6 @@ enum class Call : std::uint16_t {
   pop_mark,
   set_launch_order,  ///< NCCL_LAUNCH_ORDER_IMPLICIT, which NCCL reads with the first communicator
   leave,             ///< of a process that ends as it should
-  count,
 };
 
 /// The first message of a connection. Each thread of a program has one.

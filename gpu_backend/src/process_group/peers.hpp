@@ -24,7 +24,7 @@ struct PeersSetup {
   RankRange here;
   Bootstrap* processes = nullptr;
   Timeout timeout = {};                   ///< outside of steps
-  std::function<void()> on_stop = [] {};  ///< called from another thread when all stop
+  std::function<void()> on_stop = [] {};  ///< when all stop; mostly from another thread
 };
 
 /// The other processes of a run, whatever its ranks run on; alone it does nothing. When one fails, is late or
@@ -77,6 +77,7 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] Error explained(Error error);
   /// False once a process is gone or was given up.
   [[nodiscard]] bool all_here() const { return alone() || in_.processes->all_here(); }
+  [[nodiscard]] std::vector<int> gone() const { return alone() ? std::vector<int>() : in_.processes->gone(); }
   /// At process 0, completes the result by those of the others; these hand theirs in, and return when it has
   /// all. The traces begin with the first process, on the clock of process 0; all have kept those of the same
   /// steps. Errors: as assemble().

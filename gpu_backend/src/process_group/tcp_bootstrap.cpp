@@ -241,6 +241,7 @@ void TcpBootstrap::stop_all(const Error& error, std::optional<std::uint32_t> epo
 }
 
 bool TcpBootstrap::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
+  const std::lock_guard telling(listening_);  // whoever listens from now on is told by listen()
   {
     const std::lock_guard lock(mutex_);
     if (epoch && *epoch != epoch_) return false;  // another stop came first
@@ -250,7 +251,6 @@ bool TcpBootstrap::set_stop(const Error& error, std::optional<std::uint32_t> epo
     for (auto& [process, peer] : peers_) peer.parts.clear();
     changed_.notify_all();
   }
-  const std::lock_guard lock(listening_);
   if (listener_ != nullptr) listener_->on_stop(error);
   return true;
 }

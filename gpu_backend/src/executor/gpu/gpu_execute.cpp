@@ -59,8 +59,8 @@ class GpuExecutor {
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
     try {
       open(here);
-    } catch (const BackendError& failure) {
-      peers_.stop_unbegun(failure.error());  // others may hold what this one is about to free
+    } catch (const std::exception& failure) {
+      peers_.stop_unbegun(as_error(failure));  // others may hold what this one is about to free
       throw;
     }
   }
@@ -74,7 +74,8 @@ class GpuExecutor {
     } catch (const BackendError& failure) {
       end_early(failure.error(), result);
       return result;
-    } catch (...) {
+    } catch (const std::exception& failure) {
+      peers_.stop_unbegun(as_error(failure));
       stop_devices();
       throw;
     }
@@ -90,6 +91,11 @@ class GpuExecutor {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
+  [[nodiscard]] static Error as_error(const std::exception& failure) {
+    if (const auto* known = dynamic_cast<const BackendError*>(&failure)) return known->error();
+    return {ErrorCode::io, failure.what()};
+  }
+
   void open(RankRange here) {
     const ActionInput actions{program_, in_.model, in_.options, tensors_};
     for (std::size_t r = 0; r < ranks_.size(); ++r) {

@@ -93,13 +93,20 @@ std::span<std::byte> summed_of(const ChannelSetup& setup, InstructionId id) {
 }
 
 std::unique_ptr<GpuChannels> open_copies(const ChannelSetup& setup) {
-  return std::make_unique<CopyChannels>(
+  auto channels = std::make_unique<CopyChannels>(
       CopySetup{.program = setup.input.program,
                 .graph = setup.graph,
                 .ranks = setup.ranks,
                 .transfers = [&](InstructionId id) { return transfers_of(setup, id); },
                 .summed = [&](InstructionId id) { return summed_of(setup, id); },
                 .peers = setup.peers});
+  try {
+    channels->lend_and_borrow();
+  } catch (const BackendError& failure) {
+    setup.peers.stop_unbegun(failure.error());  // else these channels wait for what others have open
+    throw;
+  }
+  return channels;
 }
 
 }  // namespace

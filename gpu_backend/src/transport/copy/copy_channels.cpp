@@ -49,20 +49,13 @@ CopyChannels::CopyChannels(CopySetup setup)
   }
   first_of_processes_ = flags;
   flags_.emplace(flags + static_cast<std::size_t>(in_.peers.processes()), in_.peers);
-  if (!in_.peers.alone()) lend_and_borrow();
 }
 
-/// Where one process fails the others may have borrowed already.
 void CopyChannels::lend_and_borrow() {
-  try {
-    lend();
-    loans_.exchange(in_.peers);
-    borrow();
-  } catch (const BackendError& failure) {
-    in_.peers.stop_unbegun(failure.error());
-    part();
-    throw;
-  }
+  if (in_.peers.alone()) return;
+  lend();
+  loans_.exchange(in_.peers);
+  borrow();
 }
 
 void CopyChannels::give_back() noexcept {
@@ -71,20 +64,23 @@ void CopyChannels::give_back() noexcept {
 }
 
 /// Nobody frees what another process still has open, after a failure either. The driver closes what a process
-/// had that is gone; one that does not answer is not waited for.
+/// had open that is gone: whoever knows that it is gone marks it for all.
 void CopyChannels::part() noexcept {
   if (in_.peers.alone()) return;
   give_back();
-  constexpr std::chrono::seconds kLongest{10};
-  const auto end = std::chrono::steady_clock::now() + kLongest;
+  // Longer than another one takes to hear of a failure and to stop its devices.
+  constexpr std::chrono::seconds kMaxParting{20};
+  const auto end = std::chrono::steady_clock::now() + kMaxParting;
   const auto all_gave_back = [&] {
     for (int process = 0; process < in_.peers.processes(); ++process) {
       if (!flags_->reached(gave_back(process), 1)) return false;
     }
     return true;
   };
-  while (!all_gave_back() && in_.peers.all_here() && std::chrono::steady_clock::now() < end)
+  while (!all_gave_back() && std::chrono::steady_clock::now() < end) {
+    for (const int process : in_.peers.gone()) flags_->set(gave_back(process), 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 bool CopyChannels::is_here(RankId rank) const {

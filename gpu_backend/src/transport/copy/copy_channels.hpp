@@ -44,6 +44,8 @@ class CopyChannels final : public GpuChannels {
  public:
   /// Requires: all ranks of the Program are on this host; plan_ranks_together().
   explicit CopyChannels(CopySetup setup);
+  /// What the processes need of each other. Before the first step; whatever it throws, each has to give back.
+  void lend_and_borrow();
   ~CopyChannels() override { part(); }
   CopyChannels(const CopyChannels&) = delete;
   CopyChannels& operator=(const CopyChannels&) = delete;
@@ -98,7 +100,6 @@ class CopyChannels final : public GpuChannels {
     std::vector<std::span<std::byte>> summands;  ///< of all, at the lowest
   };
 
-  void lend_and_borrow();
   void give_back() noexcept;
   void part() noexcept;
   void open_lines();

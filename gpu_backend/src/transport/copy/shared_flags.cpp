@@ -74,7 +74,6 @@ std::shared_ptr<void> map_with_all(std::size_t bytes, Peers& peers) {
 }  // namespace
 
 SharedFlags::SharedFlags(std::size_t count, Peers& peers) {
-  if (count == 0) return;
   if (peers.alone()) {
     const auto own = std::make_shared<std::vector<Flag>>(count);
     memory_ = own;

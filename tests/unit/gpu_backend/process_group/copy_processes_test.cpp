@@ -137,6 +137,7 @@ TEST(CopyProcesses, ADriverThatOpensNothingIsNamedAndEndsAll) {
         << result.error().message;
   }
   EXPECT_FALSE(gpu.found(FaultKind::leak)) << faults_of(gpu);
+  EXPECT_FALSE(gpu.found(FaultKind::use_after_free)) << faults_of(gpu);
   EXPECT_EQ(shared_names(), 0);
 }
 
@@ -157,6 +158,7 @@ TEST(CopyProcesses, AnErrorInAStepEndsAll) {
     EXPECT_EQ(result.error().message.rfind("process 1 (rank 1): rank 1: 1SEND_B1: a copy: ", 0), 0U)
         << result.error().message;
   }
+  EXPECT_FALSE(gpu.found(FaultKind::use_after_free)) << faults_of(gpu);
 }
 
 TEST(SharedFlags, AreSeenByAllProcessesAndHaveNoNameAnyMore) {

@@ -16,7 +16,7 @@
 namespace ppsim::gpu_backend {
 
 /// Receives news of the other processes while this one does something else. Called from a thread of the
-/// bootstrap: return soon, and do not call back.
+/// bootstrap, or by listen(): return soon, and do not call back.
 class BootstrapListener {
  public:
   virtual ~BootstrapListener() = default;
@@ -73,8 +73,8 @@ class Bootstrap {
   virtual void stop(const Error& error) = 0;
   /// Forgets the stop. Errors: io when a process is gone, for good.
   [[nodiscard]] virtual Expected<void> resume() = 0;
-  /// Null: nobody listens. A stop that nobody has resumed from is told at once, perhaps twice. Requires: a
-  /// listener that lives until it is replaced.
+  /// Null: nobody listens. A stop that has not been resumed from is told at once. Requires: a listener that
+  /// lives until it is replaced.
   virtual void listen(BootstrapListener* listener) = 0;
 
   /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
