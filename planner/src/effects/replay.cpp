@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <sstream>
 #include <utility>
 
 #include "effects/replay_parts.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/simulator/effects/factor_draws.hpp"
 
 namespace ppsim::planner {
@@ -130,18 +131,50 @@ class TakenApart {
     return happened(trace_.spans[id].start) && happened(trace_.spans[id].end);
   }
 
+  /// The SENDs of a class that are known not to have waited, for their RECVs started before them or after
+  /// their ends.
+  struct Sends {
+    Nanoseconds durations = 0;
+    std::int64_t count = 0;
+    bool before_receipt = false;  ///< one ended before its RECV started
+    bool at_receipt = false;      ///< one ended when its RECV started
+
+    /// One that ends when its RECV starts waited for it if transfers of the class take no time.
+    [[nodiscard]] bool eager() const { return before_receipt || (at_receipt && usual() > 0); }
+    [[nodiscard]] Nanoseconds usual() const { return count == 0 ? 0 : durations / count; }
+  };
+
   void find_eager(const ReplayPlaces& places) {
-    std::set<CostClass> eager;
+    std::map<CostClass, Sends> classes;
     for (const Message& message : graph_.messages) {
-      if (is_traced(message) && end_of(message.send) < start_of(message.receive))
-        eager.insert(places.class_of(message));
+      if (is_traced(message)) add(message, classes[places.class_of(message)]);
     }
-    for (std::size_t i = 0; i < graph_.messages.size() && !eager.empty(); ++i) {
-      const Message& message = graph_.messages[i];
-      if (!is_traced(message) || !eager.contains(places.class_of(message))) continue;
-      const Nanoseconds received = start_of(message.receive);
-      costs_.messages[i].waits = start_of(message.send) < received && received <= end_of(message.send);
+    for (std::size_t i = 0; i < graph_.messages.size(); ++i) {
+      if (!is_traced(graph_.messages[i])) continue;
+      const Sends& of_class = classes.at(places.class_of(graph_.messages[i]));
+      if (of_class.eager()) costs_.messages[i].waits = waited(graph_.messages[i], of_class.usual());
     }
+  }
+
+  void add(const Message& message, Sends& of_class) const {
+    const Nanoseconds sent = start_of(message.send);
+    const Nanoseconds received = start_of(message.receive);
+    const Nanoseconds end = end_of(message.send);
+    of_class.before_receipt = of_class.before_receipt || end < received;
+    of_class.at_receipt = of_class.at_receipt || (sent < end && end == received);
+    if (sent < received && received <= end) return;
+    of_class.durations = checked_add(of_class.durations, end - sent);
+    ++of_class.count;
+  }
+
+  /// Of a RECV that started while its SEND ran: whether the time from then on is more like the usual one than
+  /// the whole time is.
+  [[nodiscard]] bool waited(const Message& message, Nanoseconds usual) const {
+    const Nanoseconds sent = start_of(message.send);
+    const Nanoseconds received = start_of(message.receive);
+    const Nanoseconds end = end_of(message.send);
+    if (received <= sent || end < received) return false;
+    return std::abs(end - received - usual) < std::abs(end - sent - usual);
   }
 
   /// A SEND that ended before its credit was free did not need it.
@@ -170,13 +203,13 @@ class PutTogether {
 
   [[nodiscard]] bool waits(std::uint32_t index) const { return costs_.messages[index].waits; }
   [[nodiscard]] Nanoseconds data_there(std::uint32_t index, Nanoseconds sent) const {
-    return sum_of_times(sent, costs_.messages[index].arrival);
+    return checked_add(sent, costs_.messages[index].arrival);
   }
   [[nodiscard]] Nanoseconds starts(InstructionId id, Nanoseconds free) const {
-    return sum_of_times(free, costs_.delays[id]);
+    return checked_add(free, costs_.delays[id]);
   }
   [[nodiscard]] Nanoseconds ends(InstructionId id, Nanoseconds begun) const {
-    return sum_of_times(begun, costs_.durations[id]);
+    return checked_add(begun, costs_.durations[id]);
   }
 
  private:

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "effects/replay_parts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/planner/effects/replay.hpp"
 
 namespace ppsim::planner {
@@ -16,92 +18,113 @@ struct Cost {
   Nanoseconds duration = 0;
 };
 
-/// What was measured, by action and by class.
+/// The sum of some costs.
+struct CostSum {
+  Nanoseconds delays = 0;
+  Nanoseconds durations = 0;
+  std::int64_t count = 0;
+
+  void add(const Cost& cost) {
+    delays = checked_add(delays, cost.delay);
+    durations = checked_add(durations, cost.duration);
+    ++count;
+  }
+  [[nodiscard]] Cost mean() const { return {delays / count, durations / count}; }
+};
+
+/// The sum of the messages of a class that show when their data is there.
+struct ArrivalSum {
+  Nanoseconds arrivals = 0;
+  std::int64_t count = 0;
+  bool eager = false;  ///< a SEND did not wait
+
+  [[nodiscard]] ReplayMessage mean() const { return {!eager, count == 0 ? 0 : arrivals / count}; }
+};
+
+/// What was measured, by action and by class. Means are of actions of the same kind: a RECV takes less than
+/// its SEND where that is eager or has a credit.
 class MeasuredActions {
  public:
-  explicit MeasuredActions(const MeasuredStep& measured) : places_(measured.analyzed) {
-    const Program& program = measured.analyzed.program();
-    for (std::size_t i = 0; i < program.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
+  explicit MeasuredActions(const MeasuredStep& measured)
+      : program_(measured.analyzed.program()), places_(measured.analyzed) {
+    add_messages(measured);
+    for (const InstructionId id : program_.ids()) {
       const Cost cost{measured.costs.delays[id], measured.costs.durations[id]};
-      const auto actions = program.actions(id);
-      if (program.instruction(id).form == InstructionForm::overlap) {
+      const auto actions = program_.actions(id);
+      if (program_.instruction(id).form == InstructionForm::overlap) {
         pairs_[{actions[0], actions[1]}] = cost;
-        add(cost_class_of(actions, InstructionForm::overlap), cost);
+        classes_[{cost_class_of(actions, InstructionForm::overlap), OpKind::overlap}].add(cost);
         continue;
       }
       for (std::size_t member = 0; member < actions.size(); ++member) {
         actions_[actions[member]] = cost;
-        add(places_.class_of(id, member), cost);
+        if (!is_exception(id, member))
+          classes_[{places_.class_of(id, member), actions[member].kind}].add(cost);
       }
     }
-    add_messages(measured);
   }
 
   [[nodiscard]] std::optional<Cost> of(const Action& action, const CostClass& key) const {
     const auto found = actions_.find(action);
-    return found == actions_.end() ? mean(key) : std::optional(found->second);
+    return found == actions_.end() ? mean(key, action.kind) : std::optional(found->second);
   }
 
   [[nodiscard]] std::optional<Cost> of_pair(const Action& forward, const Action& backward,
                                             const CostClass& key) const {
     const auto found = pairs_.find({forward, backward});
     if (found != pairs_.end()) return found->second;
-    if (const auto same = mean(key)) return same;
+    if (const auto same = mean(key, OpKind::overlap)) return same;
     const auto first = of(forward, cost_class_of(forward));
     const auto second = of(backward, cost_class_of(backward));
     if (!first || !second) return std::nullopt;
-    return Cost{std::max(first->delay, second->delay), sum_of_times(first->duration, second->duration)};
+    return Cost{std::max(first->delay, second->delay), checked_add(first->duration, second->duration)};
   }
 
   /// By the action of its SEND.
   [[nodiscard]] ReplayMessage of_message(const Action& action) const {
     const auto found = messages_.find(action);
     if (found != messages_.end()) return found->second;
-    const auto eager = arrivals_.find(cost_class_of(action));
-    if (eager == arrivals_.end()) return {};
-    return {false, eager->second.durations / eager->second.count};
+    const auto of_class = arrivals_.find(cost_class_of(action));
+    return of_class == arrivals_.end() ? ReplayMessage() : of_class->second.mean();
   }
 
  private:
-  struct Sum {
-    Nanoseconds delays = 0;
-    Nanoseconds durations = 0;
-    std::int64_t count = 0;
-  };
-
   void add_messages(const MeasuredStep& measured) {
-    const std::vector<Message>& messages = measured.analyzed.timed_graph().messages;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      const Action& action = measured.analyzed.program().all_actions()[messages[i].send_action];
+    const ExecutionGraph& graph = measured.analyzed.timed_graph();
+    for (std::size_t i = 0; i < graph.messages.size(); ++i) {
       const ReplayMessage& message = measured.costs.messages[i];
-      messages_[action] = message;
-      if (message.waits) continue;
-      Sum& of_class = arrivals_[cost_class_of(action)];
-      of_class.durations = sum_of_times(of_class.durations, message.arrival);
+      const Action& send = program_.all_actions()[graph.messages[i].send_action];
+      messages_[send] = message;
+      if (message.waits && !graph.capabilities.credits) {
+        waiting_.insert({graph.messages[i].send_action, graph.messages[i].receive_action});
+        continue;
+      }
+      ArrivalSum& of_class = arrivals_[cost_class_of(send)];
+      of_class.arrivals = checked_add(of_class.arrivals, message.arrival);
+      of_class.eager = of_class.eager || !message.waits;
       ++of_class.count;
     }
   }
 
-  void add(const CostClass& key, const Cost& cost) {
-    Sum& of_class = classes_[key];
-    of_class.delays = sum_of_times(of_class.delays, cost.delay);
-    of_class.durations = sum_of_times(of_class.durations, cost.duration);
-    ++of_class.count;
+  /// A transfer that waited, of a class in which another one did not.
+  [[nodiscard]] bool is_exception(InstructionId id, std::size_t member) const {
+    const auto index = program_.instruction(id).first_action + static_cast<std::uint32_t>(member);
+    return waiting_.contains(index) && arrivals_.contains(places_.class_of(id, member));
   }
 
-  [[nodiscard]] std::optional<Cost> mean(const CostClass& key) const {
-    const auto found = classes_.find(key);
-    if (found == classes_.end()) return std::nullopt;
-    return Cost{found->second.delays / found->second.count, found->second.durations / found->second.count};
+  [[nodiscard]] std::optional<Cost> mean(const CostClass& key, OpKind kind) const {
+    const auto found = classes_.find({key, kind});
+    return found == classes_.end() ? std::nullopt : std::optional(found->second.mean());
   }
 
+  const Program& program_;
   ReplayPlaces places_;
   std::map<Action, Cost> actions_;
   std::map<std::pair<Action, Action>, Cost> pairs_;
-  std::map<CostClass, Sum> classes_;
+  std::map<std::pair<CostClass, OpKind>, CostSum> classes_;
   std::map<Action, ReplayMessage> messages_;
-  std::map<CostClass, Sum> arrivals_;  ///< of messages whose SEND does not wait
+  std::map<CostClass, ArrivalSum> arrivals_;
+  std::set<std::uint32_t> waiting_;  ///< indices into Program::all_actions()
 };
 
 tl::unexpected<Error> not_measured(const Program& program, InstructionId id) {
@@ -136,8 +159,7 @@ Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured, const A
       IdVector<InstructionId, Nanoseconds>(size, 0), IdVector<InstructionId, Nanoseconds>(size, 0), {}};
   for (const Message& message : other.timed_graph().messages)
     costs.messages.push_back(actions.of_message(other.program().all_actions()[message.send_action]));
-  for (std::size_t i = 0; i < size; ++i) {
-    const InstructionId id(static_cast<std::int32_t>(i));
+  for (const InstructionId id : other.program().ids()) {
     const auto cost = cost_of(actions, other, id);
     if (!cost) return not_measured(other.program(), id);
     costs.delays[id] = cost->delay;

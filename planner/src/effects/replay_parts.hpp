@@ -1,17 +1,9 @@
 #pragma once
 
 #include "ppsim/core/execution/analyzed_program.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/planner/effects/cost_groups.hpp"
 
 namespace ppsim::planner {
-
-/// Of two times of a replayed step. Errors: throws Overflow.
-[[nodiscard]] inline Nanoseconds sum_of_times(Nanoseconds a, Nanoseconds b) {
-  Nanoseconds result = 0;
-  if (__builtin_add_overflow(a, b, &result)) throw Overflow("times of a replayed step");
-  return result;
-}
 
 /// Where instructions take their time, for groups of costs.
 class ReplayPlaces {

@@ -7,6 +7,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/core/ir/transports.hpp"
@@ -171,16 +175,24 @@ RC_GTEST_PROP(ReplayProperty, SlowerIsNeverFaster, ()) {
   RC_ASSERT(trace_span(replayed(analyzed, costs)) >= before);
 }
 
-/// With one cost for each class, another order takes what it is simulated to take.
+/// A Schedule of two ranks or more, in one of two orders, with receives as late as they may be or not.
+Program draw_order(int ranks) {
+  LoweringOptions options;
+  options.order = *rc::gen::element(IssueOrder::timed, IssueOrder::early);
+  const auto name = *rc::gen::element<std::string>("gpipe", "1f1b");
+  const int microbatches = *rc::gen::inRange(1, 9);
+  return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), options).value();
+}
+
+/// With one cost for each class another order, of more or fewer microbatches, takes what it is simulated to
+/// take.
 RC_GTEST_PROP(ReplayProperty, AnotherOrderTakesItsOwnSimulation, ()) {
   const int ranks = *rc::gen::inRange(2, 5);
-  const int microbatches = *rc::gen::inRange(2, 8);
-  const auto make = [&](const std::string& name) {
-    const Schedule schedule = generate(name, {.ranks = ranks, .microbatches = microbatches}).value();
-    return AnalyzedProgram(lower(schedule, {}).value(), rendezvous());
-  };
-  const AnalyzedProgram from = make("gpipe");
-  const AnalyzedProgram to = make("1f1b");
+  const int credits = *rc::gen::element(0, 1, 2, kUnlimitedCredits);
+  const TransportCapabilities capabilities =
+      credits == 0 ? rendezvous() : TransportCapabilities{.credits = credits};
+  const AnalyzedProgram from{draw_order(ranks), capabilities};
+  const AnalyzedProgram to{draw_order(ranks), capabilities};
   const CostTable costs = draw_costs(from);
   const ReplayCosts taken =
       replay_costs(from, *simulate_beside_transfers(from, {costs, CostTable()}).value());
@@ -189,17 +201,70 @@ RC_GTEST_PROP(ReplayProperty, AnotherOrderTakesItsOwnSimulation, ()) {
   RC_ASSERT(trace_span(replayed(to, moved)) == trace_span(simulated));
 }
 
-AnalyzedProgram two_microbatches(const std::string& name) {
+CostClass class_of(const AnalyzedProgram& analyzed, const Message& message) {
+  return cost_class_of(analyzed.program().all_actions()[message.send_action]);
+}
+
+/// The classes of messages of which one was sent before its receiver asked for it, or at that moment where
+/// another one shows that a transfer takes time.
+std::set<CostClass> shown_eager(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
+  std::set<CostClass> before, just_then, take_time;
+  for (const Message& message : analyzed.timed_graph().messages) {
+    const CostClass key = class_of(analyzed, message);
+    const Nanoseconds sent = trace.spans[message.send].start.time;
+    const Nanoseconds end = trace.spans[message.send].end.time;
+    const Nanoseconds received = trace.spans[message.receive].start.time;
+    if (end < received) before.insert(key);
+    if (sent < end && end == received) just_then.insert(key);
+    if (sent < end && received <= sent) take_time.insert(key);
+  }
+  std::ranges::set_intersection(just_then, take_time, std::inserter(before, before.end()));
+  return before;
+}
+
+/// Whether a SEND of none of these classes began before its RECV, so that it is not known whether it waited.
+bool is_ambiguous(const AnalyzedProgram& analyzed, const TimedTrace& trace,
+                  const std::set<CostClass>& shown) {
+  return std::ranges::any_of(analyzed.timed_graph().messages, [&](const Message& message) {
+    return trace.spans[message.send].start.time < trace.spans[message.receive].start.time &&
+           !shown.contains(class_of(analyzed, message));
+  });
+}
+
+/// With buffers without end no SEND waits, and where a trace shows it another order takes what it is
+/// simulated to take there.
+RC_GTEST_PROP(ReplayProperty, AnotherOrderOfEagerSendsTakesItsOwnSimulation, ()) {
+  const int ranks = *rc::gen::inRange(2, 4);
+  const AnalyzedProgram from{draw_order(ranks), rendezvous()};
+  const AnalyzedProgram to{draw_order(ranks), rendezvous()};
+  if (!from.finishes() || !to.finishes()) return;
+  const CostTable costs = draw_costs(from);
+  const auto simulated = [&](const AnalyzedProgram& order) -> TimedTrace {
+    const AnalyzedProgram buffered{order.program(), {.credits = kUnlimitedCredits}};
+    return *simulate_beside_transfers(buffered, {costs, CostTable()}).value();
+  };
+  const TimedTrace trace = simulated(from);
+  const TimedTrace expected = simulated(to);
+  const ReplayCosts taken = replay_costs(from, trace);
+  const ReplayCosts moved = costs_in_other_order({from, taken}, to).value();
+  const std::set<CostClass> shown = shown_eager(from, trace);
+  if (is_ambiguous(from, trace, shown) || is_ambiguous(to, expected, shown)) return;
+  RC_CLASSIFY(!shown.empty());
+  RC_ASSERT(trace_span(replayed(to, moved)) == trace_span(expected));
+}
+
+AnalyzedProgram on_two_ranks(const std::string& name, int microbatches = 2) {
   LoweringOptions options;
   options.receive_buffers = 1;
-  return {lower(generate(name, {.ranks = 2, .microbatches = 2}).value(), options).value(), rendezvous()};
+  return {lower(generate(name, {.ranks = 2, .microbatches = microbatches}).value(), options).value(),
+          rendezvous()};
 }
 
 /// Two microbatches through two ranks: rank 0 sends in 10 ns and computes, while rank 1 takes 1000 ns and has
 /// room for one message.
 class EagerReplay : public testing::Test {
  protected:
-  EagerReplay() : analyzed_(two_microbatches("gpipe")) {
+  EagerReplay() : analyzed_(on_two_ranks("gpipe")) {
     set("0F0", 0, 100);
     set("0SEND_F0", 100, 110);
     set("1RECV_F0", 100, 110);
@@ -269,12 +334,35 @@ TEST_F(EagerReplay, SendsThatEndedAfterTheirReceiversStartedWait) {
 }
 
 TEST_F(EagerReplay, AnotherOrderHasEagerSendsToo) {
-  const AnalyzedProgram other = two_microbatches("1f1b");
+  const AnalyzedProgram other = on_two_ranks("1f1b");
   const ReplayCosts taken = replay_costs(analyzed_, trace_);
   const ReplayCosts moved = costs_in_other_order({analyzed_, taken}, other).value();
   int eager = 0;
   for (const ReplayMessage& message : moved.messages) eager += message.waits ? 0 : 1;
   EXPECT_EQ(eager, 2) << "the messages forward";
+}
+
+/// As where the buffers were full. It says nothing of the messages that were not measured.
+TEST_F(EagerReplay, ASendThatTookMuchLongerWaited) {
+  set("0SEND_F0", 100, 160);
+  set("1RECV_F0", 150, 160);
+  set("1F0", 160, 1110);
+  const ReplayCosts taken = replay_costs(analyzed_, trace_);
+  EXPECT_EQ(taken.durations[id_of("0SEND_F0")], 10);
+  EXPECT_EQ(with("F:0", 1), trace_);
+  const AnalyzedProgram more = on_two_ranks("gpipe", 4);
+  const ReplayCosts moved = costs_in_other_order({analyzed_, taken}, more).value();
+  for (std::size_t i = 0; i < moved.messages.size(); ++i) {
+    const Message& message = more.timed_graph().messages[i];
+    const std::string name = actions_text(more.program(), message.send);
+    if (name == "0SEND_F0") {
+      EXPECT_TRUE(moved.messages[i].waits);
+    }
+    if (name != "0SEND_F2") continue;
+    EXPECT_EQ(moved.messages[i], (ReplayMessage{.waits = false, .arrival = 10}));
+    EXPECT_EQ(moved.durations[message.send], 10);
+    EXPECT_EQ(moved.durations[message.receive], 5) << "and not 10 as for the one that waited";
+  }
 }
 
 TEST(Replay, NamesWhatWasNotMeasured) {

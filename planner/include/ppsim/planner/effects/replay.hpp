@@ -8,8 +8,10 @@
 
 namespace ppsim::planner {
 
-/// What one message shows of its transport. A SEND that ended before its RECV had started did not wait for
-/// it, and then neither does another one of its class but where its RECV started while it ran.
+/// Whether a SEND waited, and how long its data was on the way. A SEND that ended before its RECV started did
+/// not wait, so its class is eager; so is one where a SEND ended when its RECV started, if transfers of the
+/// class take time. In an eager class only those SENDs wait whose RECV started while they ran, and which from
+/// then on took more like the usual time than they did in all.
 struct ReplayMessage {
   /// Its SEND waits for its RECV; with credits, for its credit.
   bool waits = true;
