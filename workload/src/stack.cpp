@@ -116,6 +116,12 @@ Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string
   stack.moment_bytes = root.value("moment_bytes", stack.moment_bytes);
   read_choices(root, stack);
   read_switches(root, stack);
+  const bool is_older =
+      stack.attention == AttentionKernel::flash_1 || stack.attention == AttentionKernel::flash_2;
+  if (stack.quantised_attention && is_older)
+    return parsed.error_at({"attention"}, "older flash attention does not multiply in FP8",
+                           std::string(words_of(stack).attention) + " with quantised_attention",
+                           "flash, or quantised_attention false");
   return stack;
 }
 

@@ -22,8 +22,8 @@ constexpr auto kModelAliases = std::to_array<Alias>({
     {"llama3.1-8b", "llama3-8b"},
 });
 
-/// The node of a system. Selene is made of DGX A100; vTrain's nodes of A100 have 800 Gb/s, and those of
-/// llm-foundry 1,600.
+/// The node of a system. Selene is made of DGX A100. Nodes of A100 have 800 Gb/s in vTrain's tables, and
+/// 1,600 in llm-foundry's.
 constexpr auto kClusterAliases = std::to_array<Alias>({
     {"selene-a100-80g", "dgx-a100"},
     {"a100-80g", "dgx-a100"},

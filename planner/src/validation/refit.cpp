@@ -57,8 +57,7 @@ double longer_with(const RunEffects& effects, const RunDescription& run) {
 
 std::optional<FittedRow> fitted_row(const MeasuredRow& row, const RunEffects& effects) {
   const auto* run = std::get_if<RunDescription>(&row.run);
-  if (run == nullptr || run->is_moe() || !row.seconds || row.kind == MeasurementKind::llm_foundry)
-    return std::nullopt;
+  if (run == nullptr || run->is_moe() || !row.seconds || !may_be_fitted_to(row.kind)) return std::nullopt;
   auto work = workload_of(*run);
   if (!work || !is_fitted_to(work->cluster)) return std::nullopt;
   auto lowered = program_of(*run, *work);
@@ -163,7 +162,7 @@ std::vector<std::pair<std::string, std::vector<std::size_t>>> dense_by_source(co
     const MeasuredRow& row = validation.rows[one.row];
     const auto* run = std::get_if<RunDescription>(&row.run);
     const bool is_dense = run != nullptr && !run->is_moe();
-    if (!one.simulated || !is_dense || row.kind == MeasurementKind::llm_foundry) continue;
+    if (!one.simulated || !is_dense || !may_be_fitted_to(row.kind)) continue;
     auto known = std::ranges::find(sources, row.source, [](const auto& source) { return source.first; });
     if (known == sources.end()) known = sources.insert(sources.end(), {row.source, {}});
     known->second.push_back(one.row);

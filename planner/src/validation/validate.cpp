@@ -31,7 +31,7 @@ bool overlaps(const MeasuredRow& row) {
 /// A run of a source, or of a model whose kind or GPU, that no constant is fitted to.
 bool is_held_out(const MeasuredRow& row) {
   if (described_run(row) == nullptr) return false;
-  if (row.kind == MeasurementKind::llm_foundry) return true;
+  if (!may_be_fitted_to(row.kind)) return true;
   const auto cluster = cluster_from_name(described_run(row)->cluster, 1);
   return !is_dense(row) || (cluster && !is_fitted_to(*cluster));
 }

@@ -8,13 +8,6 @@
 
 namespace ppsim::simulator {
 
-/// Whether ranks can be slowed down at all.
-[[nodiscard]] inline bool slow_down(const SharedDevices& devices) {
-  if (devices.own_transfers > 0 || devices.own_collectives > 0) return true;
-  return devices.ranks > 1 + devices.undisturbed &&
-         std::ranges::any_of(devices.slowdowns, [](const auto& slowdown) { return slowdown.second > 0; });
-}
-
 /// The ranks that compute on each device now, and how fast that lets them be.
 class DeviceLoads {
  public:

@@ -1,10 +1,18 @@
 #include "ppsim/simulator/effects/shared_devices.hpp"
 
+#include <algorithm>
+
 #include "device_loads.hpp"
 #include "engine/event_run.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::simulator {
+
+bool slows_down(const SharedDevices& devices) {
+  if (devices.own_transfers > 0 || devices.own_collectives > 0) return true;
+  return devices.ranks > 1 + devices.undisturbed &&
+         std::ranges::any_of(devices.slowdowns, [](const auto& slowdown) { return slowdown.second > 0; });
+}
 
 Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed, const ContendedCosts& costs,
                                            const SharedDevices& devices) {
@@ -13,7 +21,7 @@ Expected<SimulatedRun> simulate_on_devices(const AnalyzedProgram& analyzed, cons
     PPSIM_CHECK(slowdown >= 0 && slowdown <= SharedDevices::kMaxSlowdown, "a slowdown in its range");
   for (const std::int64_t own : {devices.own_transfers, devices.own_collectives})
     PPSIM_CHECK(own >= 0 && own <= SharedDevices::kMaxSlowdown, "a slowdown in its range");
-  if (!slow_down(devices)) return simulate_beside_transfers(analyzed, costs);
+  if (!slows_down(devices)) return simulate_beside_transfers(analyzed, costs);
   const Shared shared{.devices = devices};
   if (analyzed.capabilities().residency)
     return run_by_events(analyzed.program(), analyzed.graph(), costs, shared);

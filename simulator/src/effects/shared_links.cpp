@@ -104,7 +104,7 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   // Who cannot finish with the waits that may occur does not run with those that always do, either.
   const auto compiled = compile(analyzed);
   if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
-  if (costs.differ_on(analyzed.capabilities()) || slow_down(devices)) {
+  if (costs.differ_on(analyzed.capabilities()) || slows_down(devices)) {
     PPSIM_ASSIGN_OR_RETURN(
         auto run, run_by_events(analyzed.program(), analyzed.timed_graph(), costs, Shared{&flows, devices}));
     return SharedRun{std::move(run), flows.uses()};

@@ -19,7 +19,7 @@ Nanoseconds own_duration(const CostClass& key, const ContendedCosts& costs) {
 
 /// Whether other ranks of the device can slow the action down: they do not slow transfers down.
 bool is_shared_work(const CostClass& key, const SharedDevices& devices) {
-  return slow_down(devices) && info(key.kind).resource == Resource::compute;
+  return slows_down(devices) && info(key.kind).resource == Resource::compute;
 }
 
 /// What an action takes where everything slows it down that can; negative where that does not fit.

@@ -57,7 +57,7 @@ class EventRun {
         costs_(costs),
         flows_(shared.flows),
         devices_(shared.devices, program.pipeline().ranks()),
-        shares_devices_(slow_down(shared.devices)),
+        shares_devices_(slows_down(shared.devices)),
         state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
         trace_{IdVector<InstructionId, Span>(program.size())},
         messages_(graph.messages.size()),

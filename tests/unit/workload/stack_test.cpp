@@ -27,6 +27,16 @@ TEST(Stack, AnUnknownOneNamesThoseThereAre) {
   EXPECT_NE(stack.error().place.expected.find("torchtitan"), std::string::npos);
 }
 
+/// FlashAttention-3 is the first version that does.
+TEST(Stack, OlderFlashAttentionDoesNotMultiplyInFp8) {
+  const auto stack = stack_from_json(
+      R"({"base": "megatron-core", "attention": "flash-2", "quantised_attention": true})", "stack.json");
+  ASSERT_FALSE(stack.has_value());
+  EXPECT_EQ(to_string(stack.error()),
+            "stack.json:1:40: /attention: older flash attention does not multiply in FP8 (found flash-2 with "
+            "quantised_attention, expected flash, or quantised_attention false)");
+}
+
 TEST(Stack, AFileSaysWhatDiffers) {
   const auto stack = stack_from_json(
       R"({"base": "megatron-core", "name": "ours", "attention": "unfused", "gradient_bytes": 2,

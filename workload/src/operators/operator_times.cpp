@@ -77,7 +77,8 @@ double OperatorTimes::flash_attention(double flops, double heads, double sequenc
   return flops / std::min(rate, sustained(DataType::bf16)) + kernel_;
 }
 
-/// GPUs from Hopper on multiply in FP8; kernels of before do not use their instructions.
+/// That a GPU multiplies in FP8 is taken to say that it is a Hopper or later, for which later kernels were
+/// made.
 double OperatorTimes::attention_slowdown(AttentionKernel kernel) const {
   if (kernel == AttentionKernel::flash) return 1;
   const double second = gpu_.fp8_tflops > 0 ? kFlash2OnHopper : 1;

@@ -25,9 +25,9 @@ class OperatorTimes {
   [[nodiscard]] double traffic(double bytes) const;
   /// The bytes that a kernel reads and writes besides its own work.
   [[nodiscard]] double beside(double bytes) const;
-  /// Forward of flash attention; `heads` over all sequences.
   /// How many times as long as the GPU's own flash attention an older version of it takes.
   [[nodiscard]] double attention_slowdown(AttentionKernel kernel) const;
+  /// Forward of flash attention; `heads` over all sequences.
   [[nodiscard]] double flash_attention(double flops, double heads, double sequence, double head_dim) const;
   /// Scores times values and the like at the rate of small products, without a kernel's own time.
   [[nodiscard]] double unfused_products(double flops) const;

@@ -22,8 +22,9 @@ namespace ppsim::planner {
 
 /// How a user names a placement.
 struct PlacementWords {
-  std::string placement;      ///< "", "loop", "v", "free", or the rank of each stage, "0,1,1,0"
-  std::optional<int> chunks;  ///< stages per rank if none are listed; by default 2, without a placement 1
+  std::string placement;  ///< "", "loop", "v", "free", or the rank of each stage, "0,1,1,0"
+  std::optional<int>
+      chunks;  ///< stages per rank if the placement lists no ranks; by default 2, without a placement 1
   int ranks = 1;
 };
 

@@ -70,7 +70,7 @@ enum class MeasurementKind : std::uint8_t {
   one_node,
   megatron_bridge,
   vtrain,
-  llm_foundry,  ///< no constant is fitted to them
+  llm_foundry,
   stage_times,
 };
 
@@ -93,6 +93,11 @@ struct MeasuredRow {
   std::vector<MeasuredMemory> memory;
   friend bool operator==(const MeasuredRow&, const MeasuredRow&) = default;
 };
+
+/// Whether constants may be fitted to the runs of a source.
+[[nodiscard]] constexpr bool may_be_fitted_to(MeasurementKind kind) {
+  return kind != MeasurementKind::llm_foundry;
+}
 
 /// Reads a file of measurements: CSV with a header in any order, with more columns than are needed. What a
 /// row lacks for a simulation is a NotRun.

@@ -6,7 +6,7 @@
 namespace ppsim::planner {
 
 /// The step where computation is slowed down as `devices` say: trace and metrics of `step` become those of
-/// that run. Nothing changes where nothing slows anything down.
+/// that run. Nothing changes where nothing slows anything down, whatever else `devices` say.
 /// Requires and errors: those of simulate_on_devices.
 [[nodiscard]] Expected<void> slow_down(SimulatedStep& step, const SharedDevices& devices);
 

@@ -30,6 +30,9 @@ struct SharedDevices {
   friend bool operator==(const SharedDevices&, const SharedDevices&) = default;
 };
 
+/// Whether anything can be slowed down at all. Where not, times are those of simulate_beside_transfers.
+[[nodiscard]] bool slows_down(const SharedDevices& devices);
+
 /// A run event by event on devices that ranks share. Without slowdowns its times are those of
 /// simulate_beside_transfers, to the nanosecond and the round.
 /// Requires: ranks >= 1, undisturbed >= 0, all slowdowns from 0 to kMaxSlowdown.
@@ -44,4 +47,5 @@ struct SharedDevices {
 namespace ppsim {
 using simulator::SharedDevices;
 using simulator::simulate_on_devices;
+using simulator::slows_down;
 }  // namespace ppsim
