@@ -1,9 +1,8 @@
 #pragma once
 
-#include <sstream>
-
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 
 namespace ppsim {
 
@@ -34,10 +33,7 @@ inline constexpr std::string_view kMemory = "memory";
 /// The error of a claim that does not hold.
 template <class... Parts>
 [[nodiscard]] tl::unexpected<Error> refuse(const Parts&... parts) {
-  std::ostringstream text;
-  text << "certificate: ";
-  (text << ... << parts);
-  return make_error(ErrorCode::refused, text.str());
+  return make_error(ErrorCode::refused, concatenated("certificate: ", parts...));
 }
 
 }  // namespace ppsim

@@ -1,7 +1,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "fact_index.hpp"
@@ -11,11 +11,6 @@
 
 namespace ppsim {
 namespace {
-
-bool is_shard_user(OpKind kind) {
-  return kind == OpKind::forward || gives_input_gradient(kind) || kind == OpKind::backward_weight ||
-         kind == OpKind::recompute;
-}
 
 /// Where the parameters of one stage are gathered and dropped, as its rank's list is walked.
 struct ShardState {
@@ -108,7 +103,7 @@ class RankWalk {
       wait(id, shard.unshard, WaitReason::data);
       for (const InstructionId user : shard.users) wait(id, user, WaitReason::data);
       shard = ShardState{shard.used, InstructionId(), {}};
-    } else if (shard.used && is_shard_user(action.kind)) {
+    } else if (shard.used && computes_stage(action.kind)) {
       if (!shard.unshard.valid()) return impossible(action, " has no UNSHARD before it");
       wait(id, shard.unshard, WaitReason::data);
       shard.users.push_back(id);
@@ -178,11 +173,8 @@ class RankWalk {
 
   template <class... Parts>
   [[gnu::noinline]] void impossible(const Action& action, const Parts&... parts) {
-    std::ostringstream text;
-    text << action;
-    (text << ... << parts);
     if (!impossible_.empty()) impossible_ += "; ";
-    impossible_ += text.str();
+    impossible_ += concatenated(action, parts...);
   }
 
   static constexpr std::int8_t kNoLane = -1;

@@ -1,4 +1,5 @@
 #include "ppsim/core/execution/well_formed.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <sstream>
 
 #include "ir/completeness.hpp"
 #include "ppsim/core/execution/analyzed_program.hpp"
@@ -15,13 +15,6 @@
 
 namespace ppsim {
 namespace {
-
-template <class... Parts>
-std::string text_of(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
 
 /// The kind that undoes a removal, which must follow it.
 std::optional<OpKind> return_of(OpKind kind) {
@@ -87,7 +80,7 @@ struct RankViolations {
 };
 
 Violation violation(const Program& program, InstructionId id, const std::string& why) {
-  return {id, text_of("rank ", program.rank_of(id), ": ", why)};
+  return {id, concatenated("rank ", program.rank_of(id), ": ", why)};
 }
 
 /// Checks some ranks, one after another. Several may check other ranks at the same time.
@@ -113,8 +106,8 @@ class RankChecker {
         if (on < id || graph_.reasons_of(id)[k] == WaitReason::launch) continue;
         found_.order.push_back(
             violation(program_, id,
-                      text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
-                              ", which stands later in the list")));
+                      concatenated(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
+                                   ", which stands later in the list")));
       }
     }
   }
@@ -141,8 +134,8 @@ class RankChecker {
       if (communicator.members == participants(action, rank)) continue;
       found_.participants.push_back(
           violation(program_, id,
-                    text_of(action, " is on communicator ", communicator.name,
-                            ", whose members are not the ranks that take part in it")));
+                    concatenated(action, " is on communicator ", communicator.name,
+                                 ", whose members are not the ranks that take part in it")));
     }
   }
 
@@ -155,7 +148,7 @@ class RankChecker {
     for (std::size_t i = 0; i < once.size(); ++i) {
       const auto& [action, id] = once[i];
       if (i > 0 && once[i - 1].first == action) {
-        found_.counts.push_back(violation(program_, id, text_of(action, " is there twice")));
+        found_.counts.push_back(violation(program_, id, concatenated(action, " is there twice")));
         continue;
       }
       const std::optional<OpKind> kind = return_of(action.kind);
@@ -163,7 +156,8 @@ class RankChecker {
       Action back = action;
       back.kind = *kind;
       if (!std::ranges::binary_search(once, back, {}, &Counted::first))
-        found_.counts.push_back(violation(program_, id, text_of(action, " has no ", back, " on its rank")));
+        found_.counts.push_back(
+            violation(program_, id, concatenated(action, " has no ", back, " on its rank")));
     }
   }
 
@@ -264,8 +258,8 @@ class CounterpartChecker {
     std::ranges::set_difference(sends, receives, std::back_inserter(unmet), End::before);
     std::ranges::set_difference(receives, sends, std::back_inserter(unmet), End::before);
     for (const End& end : unmet)
-      found_.push_back(
-          violation(program_, end.instruction, text_of(end.action, " has no counterpart on its channel")));
+      found_.push_back(violation(program_, end.instruction,
+                                 concatenated(end.action, " has no counterpart on its channel")));
   }
 
   /// The collectives of a communicator that some members lack.
@@ -283,8 +277,8 @@ class CounterpartChecker {
           std::ranges::all_of(places, [&](const auto& place) { return place.second.size() == first.size(); });
       if (alike && places.size() == members) continue;
       found_.push_back(violation(program_, first.front(),
-                                 text_of(action, " is missing on other members of communicator ",
-                                         program_.communicator(communicator).name)));
+                                 concatenated(action, " is missing on other members of communicator ",
+                                              program_.communicator(communicator).name)));
     }
   }
 
@@ -319,7 +313,7 @@ std::vector<Violation> well_formed_violations(const Program& program, const Exec
   for (const RankViolations& part : of_ranks) append(found, part.participants);
   for (const RankViolations& part : of_ranks) append(found, part.counts);
   cells.check([&](RankId rank, const std::string& text) {
-    found.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});
+    found.push_back({InstructionId(), concatenated("rank ", rank, ": ", text)});
   });
   std::ranges::stable_sort(found, {}, &Violation::instruction);
   return found;
@@ -335,15 +329,15 @@ std::vector<Violation> match_violations(const Program& program, const ExecutionG
     if (message.matched) continue;
     const RankId from = program.rank_of(message.send);
     const RankId to = program.rank_of(message.receive);
-    found.push_back(
-        {message.send, text_of("rank ", from, ": ", program.all_actions()[message.send_action],
-                               " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
+    found.push_back({message.send,
+                     concatenated("rank ", from, ": ", program.all_actions()[message.send_action],
+                                  " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
   }
   for (const CollectiveMatch& meeting : graph.meetings) {
     if (meeting.matched) continue;
     std::string text = "collectives that meet differ:";
     for (const InstructionId id : graph.members_of(meeting)) {
-      text += text_of(" rank ", program.rank_of(id), ": ", program.actions(id).front());
+      text += concatenated(" rank ", program.rank_of(id), ": ", program.actions(id).front());
     }
     found.push_back({graph.members_of(meeting).front(), text});
   }

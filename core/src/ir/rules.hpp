@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "ppsim/core/ir/concatenated.hpp"
 
 namespace ppsim {
 
@@ -13,9 +14,7 @@ class Rules {
   template <class... Parts>
   void broken(const Parts&... parts) {
     if (++count_ > kMaxListed) return;
-    std::ostringstream line;
-    (line << ... << parts);
-    lines_.push_back(line.str());
+    lines_.push_back(concatenated(parts...));
   }
   /// Adds what others found later.
   void add(const Rules& more) {

@@ -7,6 +7,7 @@
 
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "sample.hpp"
 
 namespace ppsim::verifier {
@@ -14,9 +15,7 @@ namespace {
 
 template <class... Parts>
 tl::unexpected<Error> refused(const Parts&... parts) {
-  std::string text;
-  ((text += parts), ...);
-  return make_error(ErrorCode::refused, text);
+  return make_error(ErrorCode::refused, concatenated(parts...));
 }
 
 /// Instance `index` of `after` waits for `shift + index` instances of `before`.

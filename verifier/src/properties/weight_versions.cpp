@@ -6,6 +6,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "properties.hpp"
 
@@ -73,10 +74,7 @@ class RankVersions {
 
   template <class... Parts>
   void broken(const Action& action, const Parts&... parts) {
-    std::ostringstream message;
-    message << "rank " << rank_ << ": " << text(action);
-    (message << ... << parts);
-    found_.push_back({at_, message.str()});
+    found_.push_back({at_, concatenated("rank ", rank_, ": ", text(action), parts...)});
   }
 
   void expect(const Action& a) {

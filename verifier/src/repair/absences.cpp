@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 #include "repair/channels.hpp"
 
@@ -14,13 +14,6 @@ using Lines = std::vector<std::string>;
 using repairing::channel_ends;
 using repairing::ChannelEnds;
 using repairing::ChannelKey;
-
-template <class... Parts>
-std::string text_of(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
 
 /// The entries that the first list has more often than the second.
 std::vector<Action> surplus(std::vector<Action> of, std::vector<Action> over) {
@@ -37,20 +30,20 @@ Lines lines_of(const Program& program, const ChannelKey& key, const ChannelEnds&
   const auto name = [&](const Action& action) { return action_text(pipeline, action); };
   Lines lines;
   for (const Action& send : surplus(ends.sent, ends.received)) {
-    lines.push_back(text_of("rank ", key.source, " has ", name(send), ", and rank ", key.destination,
-                            " lacks its ", name(counterpart(send, key.source)), " on communicator ",
-                            communicator));
+    lines.push_back(concatenated("rank ", key.source, " has ", name(send), ", and rank ", key.destination,
+                                 " lacks its ", name(counterpart(send, key.source)), " on communicator ",
+                                 communicator));
   }
   for (const Action& send : surplus(ends.received, ends.sent)) {
-    lines.push_back(text_of("rank ", key.destination, " has ", name(counterpart(send, key.source)),
-                            ", and rank ", key.source, " lacks its ", name(send), " on communicator ",
-                            communicator));
+    lines.push_back(concatenated("rank ", key.destination, " has ", name(counterpart(send, key.source)),
+                                 ", and rank ", key.source, " lacks its ", name(send), " on communicator ",
+                                 communicator));
   }
   if (!lines.empty() || ends.sent == ends.received) return lines;
   const auto [sent, received] = std::ranges::mismatch(ends.sent, ends.received);
-  return {text_of("rank ", key.source, " sends ", name(*sent), " where rank ", key.destination, " expects ",
-                  name(counterpart(*received, key.source)), " on communicator ", communicator,
-                  ": both name the same messages, in different orders")};
+  return {concatenated("rank ", key.source, " sends ", name(*sent), " where rank ", key.destination,
+                       " expects ", name(counterpart(*received, key.source)), " on communicator ",
+                       communicator, ": both name the same messages, in different orders")};
 }
 
 }  // namespace
@@ -64,13 +57,13 @@ std::vector<std::string> absences(const Program& program) {
   const AnalyzedProgram analyzed(program, rendezvous());
   const ExecutionGraph& graph = analyzed.graph();
   for (const Unsatisfiable& u : graph.unsatisfiable)
-    lines.push_back(text_of("rank ", program.rank_of(u.instruction), ": ", u.why));
+    lines.push_back(concatenated("rank ", program.rank_of(u.instruction), ": ", u.why));
   for (const CollectiveMatch& meeting : graph.meetings) {
     if (meeting.complete && meeting.matched) continue;
     const InstructionId first = graph.members_of(meeting).front();
-    lines.push_back(text_of("rank ", program.rank_of(first), ": ", actions_text(program, first), " meets ",
-                            meeting.complete ? "other collectives" : "not all members", " of communicator ",
-                            program.communicator(meeting.communicator).name));
+    lines.push_back(concatenated("rank ", program.rank_of(first), ": ", actions_text(program, first),
+                                 " meets ", meeting.complete ? "other collectives" : "not all members",
+                                 " of communicator ", program.communicator(meeting.communicator).name));
   }
   return lines;
 }

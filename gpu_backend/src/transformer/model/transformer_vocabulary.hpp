@@ -1,8 +1,8 @@
 #pragma once
 
 #include <optional>
-#include <sstream>
 
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "transformer_role.hpp"
 
@@ -11,10 +11,8 @@ namespace ppsim::gpu_backend::transformer {
 /// Why the transformer has no part for the stages of a pipeline.
 template <class... Parts>
 [[nodiscard]] tl::unexpected<Error> unsupported(const Parts&... parts) {
-  std::ostringstream text;
-  text << "the transformer cannot run this pipeline: ";
-  (text << ... << parts);
-  return make_error(ErrorCode::bad_argument, text.str());
+  return make_error(ErrorCode::bad_argument,
+                    concatenated("the transformer cannot run this pipeline: ", parts...));
 }
 
 /// True of a stage that makes a part of a sum that is the input of another, or of the gradient of another's
