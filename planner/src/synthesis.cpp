@@ -162,6 +162,7 @@ Expected<SynthesisAnswer> synthesize_placed(const PlacementWords& words, Synthes
   };
   if (words.placement != "free") {
     PPSIM_ASSIGN_OR_RETURN(request.placement, parse_placement(words));
+    PPSIM_RETURN_IF_ERROR(check_counts(request));
     PPSIM_RETURN_IF_ERROR(bind_known(request));
     return synthesize(request);
   }
@@ -170,6 +171,12 @@ Expected<SynthesisAnswer> synthesize_placed(const PlacementWords& words, Synthes
     PPSIM_ASSIGN_OR_RETURN(auto placement, parse_placement({shape, free.chunks, words.ranks}));
     if (!placement.empty()) free.first.push_back(std::move(placement));
   }
+  if (!free.first.empty()) {  // stages next to each other on a rank: the best where sends hold up computation
+    std::vector<RankId> blocks;
+    for (int s = 0; s < free.chunks * words.ranks; ++s) blocks.emplace_back(s / free.chunks);
+    free.first.push_back(std::move(blocks));
+  }
+  PPSIM_RETURN_IF_ERROR(check_counts(free));
   free.bind = [&](SynthesisRequest& placed) {
     const bool has_known =
         std::find(free.first.begin(), free.first.end(), placed.placement) != free.first.end();

@@ -223,7 +223,9 @@ void keep_best(const SynthesizeOptions& options, const SynthesisRequest& request
 
 int report_none(const NoSchedule& none, const Output& output) {
   output.note("ppsim: no schedule: " + none.reason);
-  if (output.json) output.print({{"feasible", false}, {"reason", none.reason}});
+  if (output.json) {
+    output.print({{"feasible", none.proved ? Json(false) : Json(nullptr)}, {"reason", none.reason}});
+  }
   return kDoesNotFit;
 }
 

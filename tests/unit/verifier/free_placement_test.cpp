@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <random>
+#include <set>
 
 #include "ppsim/planner/synthesis.hpp"
 #include "unit/verifier/all_orders.hpp"
@@ -148,10 +149,92 @@ TEST(FreePlacement, ExchangesStagesWhereThereAreTooManyPlacements) {
   EXPECT_LE(found.value, found_for(as_v).value);
 }
 
+/// Where sends block, a stage takes longer if the next one is on another rank. The best of all placements has
+/// as many stages as possible beside their neighbours, and the bound must not be that of the V.
+TEST(FreePlacement, BoundsWorkThatDependsOnThePlacement) {
+  for (const int ranks : {3, 6}) {
+    const int stages = 2 * ranks;
+    const auto bind = [&](SynthesisRequest& placed) -> Expected<void> {
+      placed.activation_limit = 12;
+      placed.costs = {};
+      for (int s = 0; s < stages; ++s) {
+        const auto at = [&](int stage) { return placed.placement[static_cast<std::size_t>(stage)]; };
+        const bool sends = s + 1 < stages && at(s) != at(s + 1);
+        placed.costs.set({OpKind::forward, s}, kUnitTime * (sends ? 10 : 1));
+        placed.costs.set({OpKind::backward_input, s}, kUnitTime * (s > 0 && at(s) != at(s - 1) ? 10 : 1));
+        placed.costs.set({OpKind::backward_weight, s}, kUnitTime);
+      }
+      return {};
+    };
+    const SynthesisRequest request{.ranks = ranks, .microbatches = 6, .max_steps = 2'000};
+    const auto found = synthesize_placed({"free", 2, ranks}, request, bind);
+    ASSERT_TRUE(found) << to_string(found.error());
+    std::string in_pairs;
+    for (int s = 0; s < stages; ++s) in_pairs += (s > 0 ? "," : "") + std::to_string(s / 2);
+    const auto pairs = synthesize_placed({in_pairs, {}, ranks}, request, bind);
+    ASSERT_TRUE(pairs) << to_string(pairs.error());
+    EXPECT_LE(std::get<Synthesized>(*found).lower_bound, std::get<Synthesized>(*pairs).value) << ranks;
+    EXPECT_LE(std::get<Synthesized>(*found).value, std::get<Synthesized>(*pairs).value) << ranks;
+  }
+}
+
 TEST(FreePlacement, HasNoScheduleWhereTheLimitHasNoRoomForAMicrobatch) {
-  const SynthesisAnswer answer = answer_to({{3, 2, 2}, unit_cost_table({}), 1, 100});
-  ASSERT_TRUE(std::holds_alternative<NoSchedule>(answer));
-  EXPECT_NE(std::get<NoSchedule>(answer).reason.find("at least 2 is needed"), std::string::npos);
+  for (const int ranks : {3, 6}) {
+    const SynthesisAnswer answer = answer_to({{ranks, 2, 2}, unit_cost_table({}), 1, 100});
+    ASSERT_TRUE(std::holds_alternative<NoSchedule>(answer));
+    EXPECT_TRUE(std::get<NoSchedule>(answer).proved);
+    EXPECT_NE(std::get<NoSchedule>(answer).reason.find("at least 2 is needed"), std::string::npos);
+  }
+}
+
+/// A stage in each pair of `heavy` and another one fit on a rank, two heavy ones do not.
+SynthesisAnswer answer_in_bytes(int ranks, const std::set<int>& heavy, double timeout_s) {
+  SizeTable sizes = activation_size_table(10);
+  for (int s = 0; s < 2 * ranks; ++s)
+    sizes.set({TensorKind::parameters, s}, heavy.contains(s) ? 60'000 : 10'000);
+  const SynthesisRequest request{.ranks = ranks, .microbatches = 4, .timeout_s = timeout_s};
+  return *synthesize_placed({"free", 2, ranks}, request, [&](SynthesisRequest& placed) -> Expected<void> {
+    placed.costs = unit_cost_table({});
+    placed.bytes = ByteLimit{sizes, 100'000};
+    return {};
+  });
+}
+
+/// The V and the loop of three ranks have two heavy stages on one.
+TEST(FreePlacement, ClaimsThatThereIsNoScheduleOnlyWhereNoPlacementHasRoom) {
+  const SynthesisAnswer found = answer_in_bytes(3, {0, 3, 5}, 20);
+  EXPECT_TRUE(std::holds_alternative<Synthesized>(found));
+  const SynthesisAnswer late = answer_in_bytes(3, {0, 3, 5}, 1e-6);
+  ASSERT_TRUE(std::holds_alternative<NoSchedule>(late));
+  EXPECT_FALSE(std::get<NoSchedule>(late).proved);
+  EXPECT_NE(std::get<NoSchedule>(late).reason.find("none was found with 3 placements"), std::string::npos)
+      << std::get<NoSchedule>(late).reason;
+  const SynthesisAnswer none = answer_in_bytes(3, {0, 1, 2, 3}, 20);
+  ASSERT_TRUE(std::holds_alternative<NoSchedule>(none));
+  EXPECT_TRUE(std::get<NoSchedule>(none).proved);
+  EXPECT_NE(std::get<NoSchedule>(none).reason.find("of all 15 placements none has room"), std::string::npos)
+      << std::get<NoSchedule>(none).reason;
+}
+
+TEST(FreePlacement, BeginsWithALoopWhereNothingIsGiven) {
+  FreePlacement asked{.request = {.ranks = 6, .microbatches = 2, .activation_limit = 4, .max_steps = 0}};
+  asked.bind = [](SynthesisRequest& placed) -> Expected<void> {
+    placed.costs = unit_cost_table({});
+    return {};
+  };
+  EXPECT_TRUE(std::holds_alternative<Synthesized>(synthesize(asked).value()));
+  asked.first = {{RankId(0), RankId(1)}};
+  EXPECT_FALSE(synthesize(asked));
+}
+
+/// Known schedules of so many microbatches would take minutes to generate.
+TEST(FreePlacement, RefusesTooManyMicrobatchesBeforeItBindsCosts) {
+  const auto never = [](SynthesisRequest&) -> Expected<void> {
+    ADD_FAILURE() << "costs are asked for";
+    return make_error(ErrorCode::bad_argument, "none");
+  };
+  for (const char* placement : {"free", "v", ""})
+    EXPECT_FALSE(synthesize_placed({placement, {}, 3}, {.ranks = 3, .microbatches = 1'000'000}, never));
 }
 
 TEST(FreePlacement, RefusesAnOrderToKeepAndCountsOutOfRange) {

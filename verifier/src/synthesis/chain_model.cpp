@@ -88,6 +88,13 @@ std::string broken_costs(const SynthesisRequest& request) {
   return text.str();
 }
 
+/// One line for each broken rule.
+Expected<void> unless_broken(std::string lines) {
+  if (lines.empty()) return {};
+  lines.pop_back();
+  return make_error(ErrorCode::bad_argument, "cannot synthesise:\n" + lines);
+}
+
 /// How many of `each` fit, at most `count`. Requires: room for one.
 int fitting(Bytes capacity, Bytes each, int count) {
   if (each <= 0) return count;
@@ -97,11 +104,9 @@ int fitting(Bytes capacity, Bytes each, int count) {
 }  // namespace
 
 Expected<void> check_request(const SynthesisRequest& request) {
-  std::string broken = broken_counts(request);
-  if (broken.empty()) broken = broken_costs(request);
-  if (broken.empty()) return check_kept_order(request);
-  broken.pop_back();
-  return make_error(ErrorCode::bad_argument, "cannot synthesise:\n" + broken);
+  PPSIM_RETURN_IF_ERROR(check_counts(request));
+  PPSIM_RETURN_IF_ERROR(unless_broken(broken_costs(request)));
+  return check_kept_order(request);
 }
 
 Nanoseconds common_unit(const SynthesisRequest& request) {
@@ -247,3 +252,11 @@ Slot ChainModel::round_trip(int stage) const {
 }
 
 }  // namespace ppsim::verifier::synthesis
+
+namespace ppsim::verifier {
+
+Expected<void> check_counts(const SynthesisRequest& request) {
+  return synthesis::unless_broken(synthesis::broken_counts(request));
+}
+
+}  // namespace ppsim::verifier

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "limits.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::verifier::synthesis {
 namespace {
@@ -54,17 +57,51 @@ class Placements {
   Placement placement_;
 };
 
-/// No rank of the busiest placement works less than all ranks do in the mean.
-Nanoseconds work_bound(const SynthesisRequest& request) {
+/// What F, I and W, or B, of a microbatch take on a stage.
+Nanoseconds work_of_stage(const SynthesisRequest& request, int stage) {
   Nanoseconds work = 0;
-  for (int s = 0; s < static_cast<int>(request.placement.size()); ++s) {
-    for (const OpKind kind : phases_of(request.backward)) work += request.costs({kind, s, -1, 0});
+  for (const OpKind kind : phases_of(request.backward))
+    work = checked_add(work, request.costs({kind, stage, -1, 0}));
+  return work;
+}
+
+/// No rank of the busiest placement works less than all ranks do in the mean.
+Nanoseconds mean_work(const SynthesisRequest& request, const std::vector<Nanoseconds>& of_stages) {
+  Nanoseconds work = 0;
+  for (const Nanoseconds of_stage : of_stages) work = checked_add(work, of_stage);
+  return checked_add(checked_multiply(work, request.microbatches), request.ranks - 1) / request.ranks;
+}
+
+Nanoseconds work_bound(const SynthesisRequest& request) {
+  std::vector<Nanoseconds> work;
+  for (int s = 0; s < static_cast<int>(request.placement.size()); ++s)
+    work.push_back(work_of_stage(request, s));
+  return mean_work(request, work);
+}
+
+/// Stages one after the other on a rank, `shift` of them on the first one's turn before the first stage.
+Placement placement_of_blocks(int ranks, int chunks, int shift) {
+  Placement placement;
+  for (int s = 0; s < ranks * chunks; ++s) placement.emplace_back((s + shift) / chunks % ranks);
+  return placement;
+}
+
+/// What the computation of the stages takes, and transfers between them; not copies for other orders.
+std::map<CostClass, Nanoseconds> costs_of_chain(const CostTable& costs) {
+  std::map<CostClass, Nanoseconds> result;
+  for (const auto& [key, cost] : costs.entries()) {
+    if (key.kind != OpKind::send_activation && key.kind != OpKind::recv_activation) result.emplace(key, cost);
   }
-  work *= request.microbatches;
-  return (work + request.ranks - 1) / request.ranks;
+  return result;
 }
 
 }  // namespace
+
+Placement loop_placement(int ranks, int chunks) {
+  Placement placement;
+  for (int s = 0; s < ranks * chunks; ++s) placement.emplace_back(s % ranks);
+  return placement;
+}
 
 std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit) {
   std::vector<Placement> all;
@@ -79,29 +116,53 @@ std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit) 
 PlacementSearch::PlacementSearch(const FreePlacement& asked, Clock::time_point deadline)
     : asked_(asked), deadline_(deadline), random_(asked.request.seed) {}
 
+Expected<SynthesisRequest> PlacementSearch::bound(Placement placement) const {
+  SynthesisRequest request = asked_.request;
+  request.placement = std::move(placement);
+  request.progress = {};
+  PPSIM_RETURN_IF_ERROR(asked_.bind(request));
+  return request;
+}
+
 /// Costs of a loop and of the same loop one rank further differ where ranks share nodes with some and not
 /// with others: then placements with other numbers are not the same, and bounds of one do not hold for them.
 Expected<void> PlacementSearch::check_numbers() const {
-  std::vector<CostTable> costs;
-  for (const int shift : {0, 1}) {
-    SynthesisRequest request = asked_.request;
-    request.placement.clear();
-    for (int s = 0; s < request.ranks * asked_.chunks; ++s)
-      request.placement.emplace_back((s + shift) % request.ranks);
-    PPSIM_RETURN_IF_ERROR(asked_.bind(request));
-    costs.push_back(std::move(request.costs));
-  }
-  if (costs[0] == costs[1]) return {};
+  Placement further = loop_placement(asked_.request.ranks, asked_.chunks);
+  for (RankId& rank : further) rank = RankId((rank.value() + 1) % asked_.request.ranks);
+  PPSIM_ASSIGN_OR_RETURN(const auto one, bound(loop_placement(asked_.request.ranks, asked_.chunks)));
+  PPSIM_ASSIGN_OR_RETURN(const auto other, bound(std::move(further)));
+  if (costs_of_chain(one.costs) == costs_of_chain(other.costs)) return {};
   return make_error(ErrorCode::bad_argument, "a free placement counts all ranks as alike",
                     {.found = "transfers that depend on which ranks share a node",
                      .expected = "all ranks on one node, each on its own, or a placement that is given"});
 }
 
+/// A stage may take longer where one next to it is on another rank, as where sends block. In a loop both are,
+/// and in blocks with all shifts there is each other case.
+Expected<void> PlacementSearch::bound_work() {
+  const int ranks = asked_.request.ranks;
+  std::vector<Placement> placements = {loop_placement(ranks, asked_.chunks)};
+  for (int shift = 0; shift < asked_.chunks; ++shift)
+    placements.push_back(placement_of_blocks(ranks, asked_.chunks, shift));
+  std::vector<Nanoseconds> least(placements.front().size(), std::numeric_limits<Nanoseconds>::max());
+  for (Placement& placement : placements) {
+    PPSIM_ASSIGN_OR_RETURN(const auto request, bound(std::move(placement)));
+    for (std::size_t s = 0; s < least.size(); ++s)
+      least[s] = std::min(least[s], work_of_stage(request, static_cast<int>(s)));
+  }
+  least_work_ = mean_work(asked_.request, least);
+  return {};
+}
+
 Expected<void> PlacementSearch::run() {
   PPSIM_RETURN_IF_ERROR(check_numbers());
-  for (const Placement& placement : asked_.first) {
+  PPSIM_RETURN_IF_ERROR(bound_work());
+  const std::vector<Placement> loop = {loop_placement(asked_.request.ranks, asked_.chunks)};
+  for (const Placement& placement : asked_.first.empty() ? loop : asked_.first) {
     PPSIM_ASSIGN_OR_RETURN(const std::size_t index, add(placement));
     explore(index, 0, deadline_);
+    // Every placement has as many stages on each rank, so activations are too many on all.
+    if (!candidates_[index].request.bytes && candidates_[index].impossible) return {};
   }
   const auto all = all_placements(asked_.request.ranks, asked_.chunks, kMaxListed);
   if (!all.empty()) {
@@ -117,26 +178,22 @@ Expected<void> PlacementSearch::run() {
 Expected<std::size_t> PlacementSearch::add(const Placement& placement) {
   const auto [place, is_new] = index_of_.emplace(renumbered(placement), candidates_.size());
   if (!is_new) return place->second;
-  SynthesisRequest request = asked_.request;
-  request.placement = place->first;
-  request.progress = {};
-  PPSIM_RETURN_IF_ERROR(asked_.bind(request));
+  PPSIM_ASSIGN_OR_RETURN(auto request, bound(place->first));
   PPSIM_RETURN_IF_ERROR(check_request(request));
-  const Nanoseconds bound = work_bound(request);
-  candidates_.push_back({.request = std::move(request), .bound = bound});
+  const Nanoseconds work = work_bound(request);
+  candidates_.push_back({.request = std::move(request), .bound = work});
   return place->second;
 }
 
 void PlacementSearch::explore(std::size_t index, std::optional<std::int64_t> steps,
                               Clock::time_point deadline) {
   Candidate& candidate = candidates_[index];
-  if (candidate.bound == std::numeric_limits<Nanoseconds>::max()) return;
+  if (candidate.impossible) return;
+  if (!std::exchange(candidate.explored, true)) ++explored_;
   ++looks_;
   candidate.open = no_room(candidate.request);
-  if (!candidate.open.empty()) {
-    candidate.bound = std::numeric_limits<Nanoseconds>::max();
-    return;
-  }
+  candidate.impossible = !candidate.open.empty();
+  if (candidate.impossible) return;
   candidate.request.max_steps = steps;
   Search search(candidate.request, deadline);
   search.run();
@@ -164,14 +221,18 @@ void PlacementSearch::take(std::size_t index, const Search& search) {
 
 Expected<void> PlacementSearch::look_at_all(const std::vector<Placement>& placements) {
   const std::size_t known = candidates_.size();
-  for (const Placement& placement : placements) PPSIM_RETURN_IF_ERROR(add(placement));
+  for (const Placement& placement : placements) {
+    if (late()) return {};
+    PPSIM_RETURN_IF_ERROR(add(placement));
+  }
   all_listed_ = true;
   for (std::size_t index = known; index < candidates_.size() && !late(); ++index)
     explore(index, 0, deadline_);
   return {};
 }
 
-/// Climbs to a placement that no exchange of two stages improves, and starts again from near the best.
+/// Climbs to a placement that no exchange of two stages improves, and starts again from near the best, or
+/// from anywhere where there is none.
 Expected<void> PlacementSearch::go_to_neighbours() {
   std::size_t at = best_.value_or(0);
   while (!late() && !spent(kNeighbourShare) && !(best_ && best()->value == lower_bound().first)) {
@@ -180,7 +241,7 @@ Expected<void> PlacementSearch::go_to_neighbours() {
       at = *better;
       continue;
     }
-    PPSIM_ASSIGN_OR_RETURN(at, add(moved(best_.value_or(0))));
+    PPSIM_ASSIGN_OR_RETURN(at, add(best_ ? moved(*best_) : shuffled()));
     explore(at, kStepsPerLook, within(kNeighbourShare));
   }
   return {};
@@ -218,6 +279,12 @@ Placement PlacementSearch::moved(std::size_t from) {
   return placement;
 }
 
+Placement PlacementSearch::shuffled() {
+  Placement placement = candidates_.front().request.placement;
+  std::shuffle(placement.begin(), placement.end(), random_);
+  return placement;
+}
+
 std::vector<std::size_t> PlacementSearch::by_value() const {
   std::vector<std::size_t> order(candidates_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -233,8 +300,8 @@ std::vector<std::size_t> PlacementSearch::by_value() const {
 std::vector<std::size_t> PlacementSearch::undecided() const {
   std::vector<std::size_t> open;
   for (const std::size_t index : by_value()) {
-    if (candidates_[index].bound <
-        (best_ ? candidates_[*best_].value : std::numeric_limits<Nanoseconds>::max()))
+    const Candidate& candidate = candidates_[index];
+    if (!candidate.impossible && (!best_ || candidate.bound < candidates_[*best_].value))
       open.push_back(index);
   }
   return open;
@@ -266,29 +333,50 @@ void PlacementSearch::halve(std::size_t count) {
   }
 }
 
-/// What may still be better than the best is searched and decided as with a given placement.
+/// What may still be better than the best is searched and decided as with a given placement, again and again
+/// while all that it lacks is time.
 void PlacementSearch::decide() {
-  for (std::vector<std::size_t> open = undecided(); !open.empty() && !late(); open = undecided()) {
+  std::set<std::size_t> given_up;
+  const auto still_open = [&] {
+    std::vector<std::size_t> open = undecided();
+    std::erase_if(open, [&](std::size_t index) { return given_up.contains(index); });
     if (!all_listed_) open.resize(std::min(open.size(), kFinalists));
+    return open;
+  };
+  for (std::vector<std::size_t> open = still_open(); !open.empty() && !late(); open = still_open()) {
     for (std::size_t i = 0; i < open.size() && !late(); ++i) {
-      if (best_ && candidates_[open[i]].bound >= candidates_[*best_].value) continue;
+      const Candidate& candidate = candidates_[open[i]];
+      if (best_ && candidate.bound >= candidates_[*best_].value) continue;
       explore(open[i], std::nullopt, within(1.0 / static_cast<double>(open.size() - i)));
+      if (!candidate.open.empty() && candidate.open != kTimeLimit) given_up.insert(open[i]);
     }
   }
 }
 
 std::pair<Nanoseconds, std::string> PlacementSearch::lower_bound() const {
-  if (!all_listed_) return {work_bound(candidates_.front().request), "work"};
-  const auto lowest =
-      std::min_element(candidates_.begin(), candidates_.end(),
-                       [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+  const std::pair<Nanoseconds, std::string> work(least_work_, "work");
+  if (!all_listed_) return work;
+  const Candidate* lowest = nullptr;
+  for (const Candidate& candidate : candidates_) {
+    if (!candidate.impossible && (lowest == nullptr || candidate.bound < lowest->bound)) lowest = &candidate;
+  }
+  if (lowest == nullptr) return work;
   if (best_ && lowest->bound >= candidates_[*best_].value)
     return {candidates_[*best_].value, candidates_[*best_].bound_method};
   return {lowest->bound, lowest->bound_method};
 }
 
+NoSchedule PlacementSearch::none() const {
+  const Candidate& first = candidates_.front();
+  if (!first.request.bytes && first.impossible) return {first.open, true};
+  if (all_listed_ && std::ranges::all_of(candidates_, &Candidate::impossible))
+    return {"of all " + std::to_string(candidates_.size()) + " placements none has room; with the first, " +
+                first.open,
+            true};
+  return {"none was found with " + std::to_string(explored_) + " placements; with the first, " + first.open};
+}
+
 std::string PlacementSearch::open() const {
-  if (!best_) return candidates_.front().open;
   if (lower_bound().first == best()->value) return {};
   if (asked_.request.max_steps && !late()) return kStepsLimit;
   if (late()) return kTimeLimit;

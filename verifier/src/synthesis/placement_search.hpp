@@ -13,6 +13,9 @@ namespace ppsim::verifier::synthesis {
 /// The rank of each stage.
 using Placement = std::vector<RankId>;
 
+/// Stage s on rank s modulo `ranks`.
+[[nodiscard]] Placement loop_placement(int ranks, int chunks);
+
 /// All placements of `chunks` stages on each rank, ranks numbered in the order of their first stages; empty
 /// where there are more than `limit`.
 [[nodiscard]] std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit);
@@ -25,7 +28,9 @@ struct Candidate {
   std::optional<Schedule> schedule = {};  ///< the best so far
   Nanoseconds value = 0;                  ///< of the schedule
   std::string method = {};
-  std::string open = {};  ///< why nothing was found, or why it is not known to be the best
+  std::string open = {};    ///< why nothing was found, or why it is not known to be the best
+  bool impossible = false;  ///< it has no room for a microbatch
+  bool explored = false;
 };
 
 /// The search behind synthesize(FreePlacement).
@@ -39,16 +44,21 @@ class PlacementSearch {
 
   /// Null where nothing was found.
   [[nodiscard]] const Candidate* best() const { return best_ ? &candidates_[*best_] : nullptr; }
+  /// Requires: best() is null.
+  [[nodiscard]] NoSchedule none() const;
   /// A bound of all placements, and the method that proved it.
   [[nodiscard]] std::pair<Nanoseconds, std::string> lower_bound() const;
-  /// Why nothing was found, or why the best is not known to be the best.
+  /// Why the best is not known to be the best. Requires: best() is not null.
   [[nodiscard]] std::string open() const;
   [[nodiscard]] int queries() const { return queries_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  [[nodiscard]] std::int64_t placements() const { return static_cast<std::int64_t>(candidates_.size()); }
+  /// That were searched.
+  [[nodiscard]] std::int64_t placements() const { return explored_; }
 
  private:
+  [[nodiscard]] Expected<SynthesisRequest> bound(Placement placement) const;
   [[nodiscard]] Expected<void> check_numbers() const;
+  Expected<void> bound_work();
   Expected<std::size_t> add(const Placement& placement);
   /// Searches with a placement. Without `steps` Z3 is asked too.
   void explore(std::size_t index, std::optional<std::int64_t> steps, Clock::time_point deadline);
@@ -57,6 +67,7 @@ class PlacementSearch {
   Expected<void> go_to_neighbours();
   Expected<std::optional<std::size_t>> better_neighbour(std::size_t from);
   [[nodiscard]] Placement moved(std::size_t from);
+  [[nodiscard]] Placement shuffled();
   [[nodiscard]] std::vector<std::size_t> by_value() const;
   [[nodiscard]] std::vector<std::size_t> undecided() const;
   void halve(std::size_t count);
@@ -74,6 +85,8 @@ class PlacementSearch {
   Clock::time_point deadline_;
   std::mt19937_64 random_;
   bool all_listed_ = false;
+  Nanoseconds least_work_ = 0;  ///< no schedule with any placement is below
+  std::int64_t explored_ = 0;
   int queries_ = 0;
   std::int64_t steps_ = 0;
   std::int64_t looks_ = 0;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "synthesis/lowered_order.hpp"
 #include "synthesis/placement_search.hpp"
@@ -40,7 +41,26 @@ void prove(const SynthesisRequest& request, SteadyClock::time_point start, Synth
   result.seconds = seconds_since(start);
 }
 
-Expected<void> check_free(const FreePlacement& asked) {
+Expected<void> check_first(const FreePlacement& asked) {
+  for (const auto& placement : asked.first) {
+    std::vector<int> stages(static_cast<std::size_t>(asked.request.ranks), 0);
+    for (const RankId rank : placement) {
+      if (rank.value() >= 0 && rank.value() < asked.request.ranks) ++stages[rank.index()];
+    }
+    if (placement.size() == stages.size() * static_cast<std::size_t>(asked.chunks) &&
+        std::ranges::all_of(stages, [&](int count) { return count == asked.chunks; }))
+      continue;
+    return make_error(ErrorCode::bad_argument, "cannot begin with a placement of other chunks",
+                      {.found = std::to_string(placement.size()) + " stages",
+                       .expected = std::to_string(asked.chunks) + " on each of " +
+                                   std::to_string(stages.size()) + " ranks"});
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_counts(const FreePlacement& asked) {
   if (asked.request.kept_order) {
     return make_error(ErrorCode::bad_argument, "an order can be kept where stage s is on rank s",
                       {.found = "a free placement", .expected = "none"});
@@ -51,19 +71,19 @@ Expected<void> check_free(const FreePlacement& asked) {
                                 std::to_string(asked.chunks) + " stages each",
                        .expected = "1 or more, and at most " + std::to_string(kMaxStages) + " stages"});
   }
-  if (asked.request.timeout_s > 0) return {};
-  return make_error(ErrorCode::bad_argument, "cannot synthesise",
-                    {.found = "a timeout that is not above 0", .expected = "seconds"});
+  PPSIM_RETURN_IF_ERROR(check_first(asked));
+  SynthesisRequest request = asked.request;
+  request.placement = synthesis::loop_placement(request.ranks, asked.chunks);
+  return check_counts(request);
 }
-
-}  // namespace
 
 Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
   const SteadyClock::time_point start = SteadyClock::now();
   PPSIM_RETURN_IF_ERROR(synthesis::check_request(request));
-  if (std::string reason = synthesis::no_room(request); !reason.empty()) return NoSchedule{std::move(reason)};
+  if (std::string reason = synthesis::no_room(request); !reason.empty())
+    return NoSchedule{std::move(reason), true};
   if (std::string reason = synthesis::too_many_live(request); !reason.empty())
-    return NoSchedule{std::move(reason)};
+    return NoSchedule{std::move(reason), true};
   synthesis::Search search(request, after(start, search_time(request.timeout_s)));
   search.run();
   if (search.incumbent().empty()) return NoSchedule{search.open()};
@@ -82,11 +102,12 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
 
 Expected<SynthesisAnswer> synthesize(const FreePlacement& asked) {
   const SteadyClock::time_point start = SteadyClock::now();
-  PPSIM_RETURN_IF_ERROR(check_free(asked));
+  PPSIM_CHECK(asked.bind != nullptr, "a free placement without costs");
+  PPSIM_RETURN_IF_ERROR(check_counts(asked));
   synthesis::PlacementSearch search(asked, after(start, search_time(asked.request.timeout_s)));
   PPSIM_RETURN_IF_ERROR(search.run());
   const synthesis::Candidate* best = search.best();
-  if (best == nullptr) return NoSchedule{search.open()};
+  if (best == nullptr) return search.none();
   const auto [bound, bound_method] = search.lower_bound();
   Synthesized result{.schedule = *best->schedule,
                      .value = best->value,

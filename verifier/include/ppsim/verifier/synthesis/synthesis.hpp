@@ -77,9 +77,11 @@ struct SynthesisRequest {
 struct FreePlacement {
   SynthesisRequest request;  ///< without a placement
   int chunks = 2;            ///< stages on each rank
-  /// Placements to begin with; of equally good ones the first is taken.
+  /// Placements to begin with, each with so many stages on every rank; of equally good ones the first is
+  /// taken. Empty: stage s on rank s modulo ranks.
   std::vector<std::vector<RankId>> first = {};
-  /// Takes costs, limits and known schedules for its placement into a request.
+  /// Takes costs, limits and known schedules for its placement into a request. What F, I and W (or B) of a
+  /// stage take depends at most on whether the stages before and after it are on its rank. Not null.
   std::function<Expected<void>(SynthesisRequest&)> bind;
 };
 
@@ -94,7 +96,7 @@ struct Synthesized {
   std::string open;             ///< why it is not known to be optimal; empty when it is
   int queries = 0;              ///< put to Z3
   std::int64_t steps = 0;       ///< orders that were tried from neighbour to neighbour
-  std::int64_t placements = 1;  ///< that were looked at
+  std::int64_t placements = 1;  ///< that were searched
   double seconds = 0;
   Program program;  ///< the schedule, lowered in the order `timed`
   /// What the fullest rank needs in the worst timing, in bytes, or in activations where these are limited; 0
@@ -108,9 +110,10 @@ struct Synthesized {
   [[nodiscard]] bool optimal() const { return value == lower_bound; }
 };
 
-/// There is no schedule within the limit, or none was found within a limit in bytes.
+/// There is no schedule within the limit, or none was found.
 struct NoSchedule {
   std::string reason;
+  bool proved = false;  ///< there is none
   friend bool operator==(const NoSchedule&, const NoSchedule&) = default;
 };
 using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
@@ -126,12 +129,17 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// order to keep that is of another chain, does not run its microbatches in order, waits for itself or leaves
 /// nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
+/// What a request can be refused for before it has costs and known schedules.
+[[nodiscard]] Expected<void> check_counts(const SynthesisRequest& request);
+/// The same for all placements.
+[[nodiscard]] Expected<void> check_counts(const FreePlacement& asked);
 
 /// The best order and the best placement. Where there are at most 2,000 placements, each is searched and
 /// bounded, the better ones longer, and with time left those whose bound is below the best schedule are
 /// decided as synthesize() does; otherwise the search goes from placement to placement by exchanging two
-/// stages, and the bound is the work of a rank in the mean. Errors: as synthesize(); those of `bind`;
-/// bad_argument for chunks below 1, for an order to keep, and for costs that depend on the numbers of ranks.
+/// stages, and the bound is the work of a rank in the mean, each stage with the least that it takes in any
+/// placement. Errors: as synthesize(); those of `bind`; bad_argument for chunks below 1, for an order to
+/// keep, and for costs that depend on the numbers of ranks.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const FreePlacement& asked);
 
 /// The objective of a schedule. Errors: those of earliest_times.
@@ -146,6 +154,7 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 namespace ppsim {
 using verifier::BackwardForm;
 using verifier::ByteLimit;
+using verifier::check_counts;
 using verifier::FreePlacement;
 using verifier::NoSchedule;
 using verifier::Objective;
