@@ -132,6 +132,10 @@ VerifyOptions options_of(const Program& program, const VerifyQuestion& question)
                              ? target_capabilities()
                              : capabilities_named(question.transport, question.buffers, question.costs);
   options.memory_limit = question.memory_limit;
+  if (!(question.timeout_s > 0))
+    throw CoreError({ErrorCode::bad_argument,
+                     "timeout_s out of range",
+                     {.found = std::to_string(question.timeout_s), .expected = "seconds, more than 0"}});
   options.timeout_s = question.timeout_s;
   options.cross_check = question.cross_check;
   if (!question.costs.empty()) {

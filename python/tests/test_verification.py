@@ -39,6 +39,12 @@ def test_a_hang_is_refuted_with_its_cycle(hanging):
     assert "rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1" in verdict.report
 
 
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
+def test_a_timeout_is_above_0(hanging, timeout_s):
+    with pytest.raises(ppsim.Error, match="timeout_s out of range"):
+        ppsim.verify(hanging, timeout_s=timeout_s)
+
+
 def test_check_returns_or_raises(hanging):
     assert ppsim.check(hanging, communicators="per-edge").ok
     with pytest.raises(ppsim.Deadlock) as caught:

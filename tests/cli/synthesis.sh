@@ -104,7 +104,7 @@ expect_json 'd["stages"] == 4'
 expect_exit 5 synthesize --ranks 2 --microbatches 4 --chunks 3 --activation-limit 6 --unit F=2,I=3,W=1 --steps 0 -o loop.json --json
 expect_json 'd["stages"] == 6 and d["reason"] == "no steps of the search are left"'
 expect_error 2 "cannot place the stages" "w" synthesize "${v[@]:0:4}" --placement w --activation-limit 6 --unit F=1 -o x.json
-expect_error 2 "placement of stage 1 is rank 4" "" synthesize "${v[@]:0:4}" --placement 0,4,1,2,3 --activation-limit 6 --unit F=1 -o x.json
+expect_error 2 "rank of stage 1: found 4, expected 0 to 3" "" synthesize "${v[@]:0:4}" --placement 0,4,1,2,3 --activation-limit 6 --unit F=1 -o x.json
 expect_error 2 "an order can be kept" "" synthesize "${v[@]}" --activation-limit 6 --unit F=1 --order-of 1f1b -o x.json
 expect_exit 3 synthesize "${v[@]}" --activation-limit 1 --unit F=1 -o none.json
 expect_err "at least 2 is needed, the limit is 1"

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <limits>
 
 #include "command.hpp"
 #include "command_line/shell_words.hpp"
@@ -288,7 +289,7 @@ void add_synthesize(Command& program) {
   command.add_option("--ranks", options->ranks, "pipeline ranks").check(count());
   command.add_option("--microbatches", options->microbatches, "microbatches of a step").check(count());
   command.add_option("--placement", options->placement.placement,
-                     "loop, v, free (the best is looked for), or the rank of each stage: 0,1,1,0;\ndefault: "
+                     "loop, v, free (the best is looked for), or the rank of each stage: 0,1,1,0; default: "
                      "stage s on rank s");
   command
       .add_option("--chunks", options->placement.chunks,
@@ -308,7 +309,9 @@ void add_synthesize(Command& program) {
       .add_option("--steps", options->steps,
                   "orders to try, without Z3: the same result on every machine; default: as time allows")
       .check(whole(0, std::int64_t{1} << 50));
-  command.add_option("--seed", options->seed, "where the search's random numbers start").show_default();
+  command.add_option("--seed", options->seed, "where the search's random numbers start")
+      .show_default()
+      .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   command
       .add_option("--certificate", options->certificate,
                   "write the proof to FILE that it runs within the limit, in every timing")

@@ -85,7 +85,7 @@ class LineReader {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
       return value;
-    return fail(column, "not a " + std::string(kColumns[column]), text,
+    return fail(column, std::string(kColumns[column]) + " is not such a number", text,
                 "an integer in [" + std::to_string(least) + ", " + std::to_string(most) + "]");
   }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cells.hpp"
+#include "io/action_scan.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
 
@@ -76,7 +77,10 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& wrong) override {
-    failure = wrong.what();
+    // Without the exception's name and number, which stand in brackets before it.
+    const std::string_view what(wrong.what());
+    const std::size_t name = what.find("] ");
+    failure = printable(what.substr(name == std::string_view::npos ? 0 : name + 2), 200);
     return false;
   }
 
