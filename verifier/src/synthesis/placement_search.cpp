@@ -150,7 +150,7 @@ Expected<void> PlacementSearch::bound_work() {
     for (std::size_t s = 0; s < least.size(); ++s)
       least[s] = std::min(least[s], work_of_stage(request, static_cast<int>(s)));
   }
-  least_work_ = mean_work(asked_.request, least);
+  min_work_ = mean_work(asked_.request, least);
   return {};
 }
 
@@ -354,7 +354,7 @@ void PlacementSearch::decide() {
 }
 
 std::pair<Nanoseconds, std::string> PlacementSearch::lower_bound() const {
-  const std::pair<Nanoseconds, std::string> work(least_work_, "work");
+  const std::pair<Nanoseconds, std::string> work(min_work_, "work");
   if (!all_listed_) return work;
   const Candidate* lowest = nullptr;
   for (const Candidate& candidate : candidates_) {

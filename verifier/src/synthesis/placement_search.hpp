@@ -85,7 +85,7 @@ class PlacementSearch {
   Clock::time_point deadline_;
   std::mt19937_64 random_;
   bool all_listed_ = false;
-  Nanoseconds least_work_ = 0;  ///< no schedule with any placement is below
+  Nanoseconds min_work_ = 0;  ///< no schedule with any placement is below
   std::int64_t explored_ = 0;
   int queries_ = 0;
   std::int64_t steps_ = 0;
