@@ -16,7 +16,7 @@ constexpr int kMaxWhole = 1 << 20;
 constexpr double kMaxNumber = 1e15;
 constexpr std::string_view kNumbers = "from 1e-15 to 1e15";
 
-std::optional<double> number_of(const std::string& text) {
+std::optional<double> measured_number(const std::string& text) {
   const auto value = parse_decimal(text);
   return value && *value >= 1 / kMaxNumber && *value <= kMaxNumber ? value : std::nullopt;
 }
@@ -112,7 +112,7 @@ std::optional<int> SheetRow::whole(std::string_view column, int least) {
 std::optional<double> SheetRow::positive(std::string_view column) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
-  if (const auto value = number_of(cell)) return value;
+  if (const auto value = measured_number(cell)) return value;
   refuse(column, "not such a number", "a number " + std::string(kNumbers));
   return std::nullopt;
 }
@@ -121,7 +121,7 @@ std::vector<double> SheetRow::positives(std::string_view column) {
   std::vector<double> values;
   std::istringstream items(text(column));
   for (std::string item; items >> item;) {
-    const auto value = number_of(item);
+    const auto value = measured_number(item);
     if (!value) {
       refuse(column, "not such numbers", "numbers " + std::string(kNumbers) + " with blanks between them");
       return {};

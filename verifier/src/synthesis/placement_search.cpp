@@ -20,43 +20,6 @@ constexpr std::int64_t kStepsPerRound = 100'000;  // of a placement, where the t
 constexpr double kNeighbourShare = 0.5;           // of steps or time, for going from neighbour to neighbour
 constexpr double kSearchShare = 0.5;              // of the time, before what is left is decided
 
-/// The same placement with its ranks numbered in the order of their first stages.
-Placement renumbered(const Placement& placement) {
-  std::map<RankId, RankId> number;
-  Placement result;
-  for (const RankId rank : placement)
-    result.push_back(number.emplace(rank, RankId(static_cast<int>(number.size()))).first->second);
-  return result;
-}
-
-/// Calls visit for every placement until it returns false.
-class Placements {
- public:
-  Placements(int ranks, int chunks) : chunks_(chunks), used_(static_cast<std::size_t>(ranks)) {}
-
-  template <class Visit>
-  bool visit_all(Visit&& visit) {
-    if (placement_.size() == used_.size() * static_cast<std::size_t>(chunks_)) return visit(placement_);
-    for (std::size_t r = 0; r < used_.size(); ++r) {
-      if (used_[r] == chunks_) continue;
-      const bool opens = used_[r] == 0;
-      ++used_[r];
-      placement_.emplace_back(static_cast<int>(r));
-      const bool goes_on = visit_all(visit);
-      placement_.pop_back();
-      --used_[r];
-      if (!goes_on) return false;
-      if (opens) break;  // another rank without a stage would be the same with other numbers
-    }
-    return true;
-  }
-
- private:
-  int chunks_;
-  std::vector<int> used_;  ///< stages of each rank so far
-  Placement placement_;
-};
-
 /// What F, I and W, or B, of a microbatch take on a stage.
 Nanoseconds work_of_stage(const SynthesisRequest& request, int stage) {
   Nanoseconds work = 0;
@@ -79,13 +42,6 @@ Nanoseconds work_bound(const SynthesisRequest& request) {
   return mean_work(request, work);
 }
 
-/// Stages one after the other on a rank, `shift` of them on the first one's turn before the first stage.
-Placement placement_of_blocks(int ranks, int chunks, int shift) {
-  Placement placement;
-  for (int s = 0; s < ranks * chunks; ++s) placement.emplace_back((s + shift) / chunks % ranks);
-  return placement;
-}
-
 /// What the computation of the stages takes, and transfers between them; not copies for other orders.
 std::map<CostClass, Nanoseconds> costs_of_chain(const CostTable& costs) {
   std::map<CostClass, Nanoseconds> result;
@@ -96,22 +52,6 @@ std::map<CostClass, Nanoseconds> costs_of_chain(const CostTable& costs) {
 }
 
 }  // namespace
-
-Placement loop_placement(int ranks, int chunks) {
-  Placement placement;
-  for (int s = 0; s < ranks * chunks; ++s) placement.emplace_back(s % ranks);
-  return placement;
-}
-
-std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit) {
-  std::vector<Placement> all;
-  const bool complete = Placements(ranks, chunks).visit_all([&](const Placement& placement) {
-    all.push_back(placement);
-    return all.size() <= limit;
-  });
-  if (!complete) all.clear();
-  return all;
-}
 
 PlacementSearch::PlacementSearch(const FreePlacement& asked, Clock::time_point deadline)
     : asked_(asked), deadline_(deadline), random_(asked.request.seed) {}

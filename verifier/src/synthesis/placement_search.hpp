@@ -6,19 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "synthesis/placements.hpp"
 #include "synthesis/search.hpp"
 
 namespace ppsim::verifier::synthesis {
-
-/// The rank of each stage.
-using Placement = std::vector<RankId>;
-
-/// Stage s on rank s modulo `ranks`.
-[[nodiscard]] Placement loop_placement(int ranks, int chunks);
-
-/// All placements of `chunks` stages on each rank, ranks numbered in the order of their first stages; empty
-/// where there are more than `limit`.
-[[nodiscard]] std::vector<Placement> all_placements(int ranks, int chunks, std::size_t limit);
 
 /// What is known of one placement.
 struct Candidate {

@@ -60,7 +60,7 @@ class GpuExecutor {
     try {
       open(here);
     } catch (const std::exception& failure) {
-      peers_.stop_unbegun(as_error(failure));  // others may hold what this one is about to free
+      peers_.stop_unbegun(error_of(failure));  // others may hold what this one is about to free
       throw;
     }
   }
@@ -75,7 +75,7 @@ class GpuExecutor {
       end_early(failure.error(), result);
       return result;
     } catch (const std::exception& failure) {
-      peers_.stop_unbegun(as_error(failure));
+      peers_.stop_unbegun(error_of(failure));
       stop_devices();
       throw;
     }
@@ -91,11 +91,6 @@ class GpuExecutor {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
-  [[nodiscard]] static Error as_error(const std::exception& failure) {
-    if (const auto* known = dynamic_cast<const BackendError*>(&failure)) return known->error();
-    return {ErrorCode::io, failure.what()};
-  }
-
   void open(RankRange here) {
     const ActionInput actions{program_, in_.model, in_.options, tensors_};
     for (std::size_t r = 0; r < ranks_.size(); ++r) {

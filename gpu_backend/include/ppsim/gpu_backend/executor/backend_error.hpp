@@ -19,6 +19,12 @@ class BackendError : public std::runtime_error {
   Error error_;
 };
 
+/// That of a BackendError; of another exception its words.
+[[nodiscard]] inline Error error_of(const std::exception& failure) {
+  if (const auto* known = dynamic_cast<const BackendError*>(&failure)) return known->error();
+  return {ErrorCode::io, failure.what()};
+}
+
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
