@@ -294,7 +294,7 @@ void PlacementSearch::decide() {
 }
 
 std::pair<Nanoseconds, std::string> PlacementSearch::lower_bound() const {
-  const std::pair<Nanoseconds, std::string> work(min_work_, "work");
+  std::pair<Nanoseconds, std::string> work(min_work_, "work");
   if (!all_listed_) return work;
   const Candidate* lowest = nullptr;
   for (const Candidate& candidate : candidates_) {
