@@ -123,7 +123,7 @@ Expected<Schedule> compute_only(const Program& program) {
       continue;
     builder.add(program.rank_of(id), actions.size() == 2 ? Step(actions[0], actions[1]) : Step(actions[0]));
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 const Pipeline& pipeline_of(const Ir& ir) {

@@ -55,7 +55,7 @@ Expected<Schedule> taken_apart(const Schedule& schedule, BackwardForm form) {
       for (const Action& action : step.actions()) add_action(action, form, builder);
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ Expected<Schedule> any_schedule(const SynthesisRequest& request) {
       add(OpKind::backward_weight, s);
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 namespace {

@@ -255,7 +255,7 @@ Expected<Schedule> schedule_from_jaxpp_tasks(std::string_view text, const std::s
   for (std::size_t r = 0; r < read.rows.size(); ++r) {
     for (const Step& step : read.rows[r]) builder.add(RankId(static_cast<std::int32_t>(r)), step);
   }
-  auto schedule = builder.build();
+  auto schedule = std::move(builder).build();
   if (!schedule) return parsed.error_at({}, schedule.error());
   return schedule;
 }

@@ -144,7 +144,7 @@ Expected<Schedule> replicated(const Schedule& schedule, int count) {
       for (const Step& step : schedule.row(RankId(r))) builder.add(copy.rank(RankId(r)), moved(step, copy));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 CostTable replicated(const CostTable& costs, const Pipeline& pipeline, int count) {

@@ -194,10 +194,12 @@ ScheduleBuilder& ScheduleBuilder::add(OpKind kind, StageId stage, MicrobatchId m
   return add(pipeline_.rank_of(stage), Step(make_action(kind, stage.value(), mb.value(), slice.value())));
 }
 
-Expected<Schedule> ScheduleBuilder::build() const {
+Expected<Schedule> ScheduleBuilder::build() const& { return ScheduleBuilder(*this).build(); }
+
+Expected<Schedule> ScheduleBuilder::build() && {
   if (std::string broken = broken_rules(pipeline_, rows_); !broken.empty())
     return make_error(ErrorCode::ill_formed, std::move(broken));
-  return Schedule(name_, pipeline_, rows_);
+  return Schedule(std::move(name_), std::move(pipeline_), std::move(rows_));
 }
 
 }  // namespace ppsim

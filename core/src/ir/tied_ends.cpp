@@ -66,7 +66,7 @@ Expected<Schedule> with_tied_ends(const Schedule& schedule) {
   for (const RankId rank : pipeline.rank_ids()) {
     for (const Step& step : schedule.row(rank)) builder.add(rank, step);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace ppsim

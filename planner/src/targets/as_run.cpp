@@ -55,7 +55,7 @@ Expected<Schedule> as_run(const Target& target, const Schedule& schedule) {
     PPSIM_ASSIGN_OR_RETURN(const auto steps, joined_row(target, pipeline, schedule.row(rank)));
     for (const Step& step : steps) builder.add(rank, step);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace ppsim::planner

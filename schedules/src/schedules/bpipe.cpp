@@ -149,7 +149,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   PairBuilder pairs(builder, p, parameters.microbatches);
   for (int r = 0; 2 * r < p; ++r) pairs.add(r);
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// That of 1F1B, where exchanges take no time.

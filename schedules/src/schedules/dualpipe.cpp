@@ -43,7 +43,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                          make_bidirectional(p, parameters.microbatches, folded_placement(p, 1)));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) add_row(builder, row_of(parameters, r));
-  return builder.build();
+  return std::move(builder).build();
 }
 
 DualPipeForm form_of(const ScheduleParameters& parameters) {

@@ -47,7 +47,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                       .microbatches = parameters.microbatches,
                       .as_jaxpp = is_jaxpp(parameters)});
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 DualPipeForm form_of(const ScheduleParameters& parameters) {

@@ -29,7 +29,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
     add_row(builder, {.stage = StageId(r), .warmup = warmup(parameters, r), .weight_delay = {}},
             parameters.microbatches);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// The way to the next rank and back, F + B + 2c, must fit in the 2(F + B) that the order has for it. With at

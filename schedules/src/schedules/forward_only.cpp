@@ -46,7 +46,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
       builder.add(OpKind::forward, StageId(turn.chunk * parameters.ranks + r), MicrobatchId(turn.microbatch));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// A group's turn on a chunk lasts until it is through or its first microbatch has come round all ranks.

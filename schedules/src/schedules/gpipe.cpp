@@ -37,7 +37,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
       builder.add(OpKind::backward, StageId(s), MicrobatchId(reversed ? m - 1 - i : i));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {

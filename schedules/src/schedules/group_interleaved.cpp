@@ -59,7 +59,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                          .splits_backward = splits(parameters),
                          .turns = turns_of(std::vector<int>(static_cast<std::size_t>(count), group), v)};
   for (int r = 0; r < p; ++r) add_row(builder, order, RankId(r), warmup(parameters, r));
-  return builder.build();
+  return std::move(builder).build();
 }
 
 struct PassTimes {

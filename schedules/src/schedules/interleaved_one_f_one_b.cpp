@@ -71,7 +71,7 @@ Expected<Schedule> generate_as(std::string_view name, const ScheduleParameters& 
   for (int r = 0; r < parameters.ranks; ++r) {
     add_row(builder, order, RankId(r), warmup(parameters, groups, r) + further);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {

@@ -41,7 +41,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
     order.weight_delay = r;
     add_row(builder, order, RankId(r), (v - 1) * largest_group(parameters) + p - 1 - r);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// Whether groups all alike come round in time and a W hides both transfers of the steady state.

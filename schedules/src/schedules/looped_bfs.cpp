@@ -52,7 +52,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, chunks_of(parameters)));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < parameters.ranks; ++r) add_row(builder, parameters, r);
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// A chunk's turn lasts until its microbatches are through or the first of them has come round all ranks.

@@ -25,7 +25,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.stage = StageId(r), .warmup = p - r, .weight_delay = {}}, parameters.microbatches);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {

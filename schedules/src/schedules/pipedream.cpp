@@ -59,7 +59,7 @@ Expected<Schedule> with_updates(std::string_view name, PipelineSpec spec) {
       if (forwards < m) add(OpKind::forward, forwards++);
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 Expected<Schedule> generate_pipedream(const ScheduleParameters& parameters) {

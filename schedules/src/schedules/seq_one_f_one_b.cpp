@@ -29,7 +29,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
              .slices = parameters.slices},
             parameters.microbatches);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// For slices that cost the same.

@@ -96,7 +96,7 @@ Expected<Schedule> generate(std::string_view name, const Scan& scan) {
       builder.add(RankId(r), backward);
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// All ticks, and the way of one microbatch there and back; with several chunks also what the first

@@ -40,7 +40,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
       builder.add(OpKind::backward, StageId(s), MicrobatchId(microbatch), SliceId(k - 1 - i % k));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// For slices that cost the same.

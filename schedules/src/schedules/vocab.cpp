@@ -93,7 +93,7 @@ Expected<Schedule> generate(std::string_view name, const ScheduleParameters& par
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, Pipeline::make(std::move(spec)));
   ScheduleBuilder builder{std::string(name), pipeline};
   add_vocabulary_rows(builder, pipeline, layout, costs_of(parameters));
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// F to B in lowest terms.

@@ -103,7 +103,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
       builder.add(kind, StageId(r), MicrobatchId(next[static_cast<std::size_t>(kind)]++));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace

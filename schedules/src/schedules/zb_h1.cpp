@@ -19,7 +19,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.stage = StageId(r), .warmup = p - r, .weight_delay = r}, parameters.microbatches);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 Nanoseconds time_of(const ScheduleParameters& parameters, const StageCosts& costs) {

@@ -23,7 +23,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
     add_row(builder, {.stage = StageId(r), .warmup = 2 * (p - r) - 1, .weight_delay = 2 * r},
             parameters.microbatches);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 std::optional<Nanoseconds> span(const ScheduleParameters& parameters, const StageCosts& costs) {

@@ -100,7 +100,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
     run_steadily(row, std::max(2 * p - 1, parameters.microbatches));
     cool_down(row, p, r);
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 /// The idle time of the rank with the longest span on p > 1 ranks.

@@ -78,7 +78,7 @@ Expected<Schedule> read_schedule(const RowFile& from) {
     return parse_step(pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
   });
   if (!read) return tl::unexpected(read.error());
-  auto schedule = builder.build();
+  auto schedule = std::move(builder).build();
   if (!schedule) return file.error_at({"rows"}, schedule.error());
   return schedule;
 }

@@ -261,7 +261,7 @@ Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& f
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
   ScheduleBuilder builder(schedule_name(file), pipeline);
   PPSIM_RETURN_IF_ERROR(add_steps(builder, pipeline, cells));
-  auto schedule = builder.build();
+  auto schedule = std::move(builder).build();
   if (!schedule) return in_file(schedule.error(), file);
   return schedule;
 }

@@ -280,7 +280,7 @@ Expected<Schedule> RepeatedBlock::schedule(const std::string& name) const {
                   action_of(event.item, backward_slots_ == 1 ? OpKind::backward_input : OpKind::backward));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace ppsim::schedules

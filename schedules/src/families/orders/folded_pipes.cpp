@@ -104,7 +104,7 @@ Expected<Schedule> generate_folded(std::string_view name, const FoldedPipes& pip
       if (action.microbatch >= 0) builder.add(RankId(r), action);
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 Nanoseconds folded_work(const FoldedPipes& pipes, const StageCosts& costs) {

@@ -290,7 +290,7 @@ Expected<Schedule> schedule_of(const std::string& name, const VOrder& order, int
       builder.add(kOpKinds[index(kind)], stage_of(kind, r, ranks), MicrobatchId(next[index(kind)]++));
     }
   }
-  return builder.build();
+  return std::move(builder).build();
 }
 
 }  // namespace ppsim::schedules

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 
@@ -29,6 +31,15 @@ TEST(ScheduleBuilder, AcceptsACompleteOrder) {
   ASSERT_TRUE(schedule.has_value());
   EXPECT_EQ(schedule->action_count(), 6U);
   EXPECT_EQ(schedule->row(RankId(0))[1].actions()[0], make_action(backward, 0, 0));
+}
+
+TEST(ScheduleBuilder, TakesItsRowsOrCopiesThem) {
+  ScheduleBuilder builder = one_rank_builder(3);
+  const auto copied = builder.build();
+  const auto taken = std::move(builder).build();
+  ASSERT_TRUE(copied.has_value() && taken.has_value());
+  EXPECT_EQ(*taken, *copied);
+  EXPECT_NE(copied->row(RankId(0)).data(), taken->row(RankId(0)).data());
 }
 
 TEST(ScheduleBuilder, ReportsEveryBrokenRule) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <ostream>
 #include <span>
 #include <string>
@@ -27,7 +28,7 @@ class Step {
 
  private:
   std::array<Action, 2> actions_ = {};
-  std::size_t count_ = 0;
+  std::uint32_t count_ = 0;
 };
 
 /// Which rank computes what, in which order: rows of steps over a Pipeline. Immutable, and complete by
@@ -69,7 +70,9 @@ class ScheduleBuilder {
   /// Errors: ill_formed listing every broken rule, one per line, each naming rank, action, expected and
   /// found: ids out of range, a wrong rank, missing or doubled actions, B beside I or W, I without W, an
   /// action before one of its own rank that it depends on, transfers of F or B in a row.
-  [[nodiscard]] Expected<Schedule> build() const;
+  [[nodiscard]] Expected<Schedule> build() const&;
+  /// Takes the rows instead of a copy of them.
+  [[nodiscard]] Expected<Schedule> build() &&;
 
  private:
   std::string name_;
