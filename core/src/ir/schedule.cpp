@@ -131,14 +131,14 @@ class RowChecker {
   Findings found_;
 };
 
-/// F and B of all that a rank computes, which is what most rows hold; no more than a row may grow to by
-/// itself where a file names one of very many microbatches.
+/// F and B of all that a rank computes, which is what most rows hold. All rows together have room for no more
+/// than kMax: a file may name more microbatches and ranks than there is memory for, and hold few actions.
 std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
-  constexpr std::size_t kMax = std::size_t{1} << 16U;
+  constexpr std::size_t kMax = std::size_t{1} << 23U;
   const std::size_t passes = 2 * pipeline.stages_of(rank).size() *
                              static_cast<std::size_t>(pipeline.microbatches()) *
                              static_cast<std::size_t>(pipeline.slices());
-  return std::min(passes, kMax);
+  return std::min(passes, kMax / static_cast<std::size_t>(pipeline.ranks()));
 }
 
 /// Every rule that rows break; nothing where they break none.

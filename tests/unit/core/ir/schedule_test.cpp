@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>  // defines __GLIBC__
 #include <utility>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
@@ -41,6 +46,23 @@ TEST(ScheduleBuilder, TakesItsRowsOrCopiesThem) {
   EXPECT_EQ(*taken, *copied);
   EXPECT_NE(copied->row(RankId(0)).data(), taken->row(RankId(0)).data());
 }
+
+#ifdef __GLIBC__
+TEST(ScheduleBuilder, FewActionsOfVeryManyTakeLittleMemory) {
+  constexpr int kRanks = 1 << 16;
+  constexpr int kMicrobatches = 1 << 9;
+  const auto in_use = [] {
+    const auto heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+  };
+  const Pipeline pipeline = test::chain(kRanks, kRanks, kMicrobatches);
+  ScheduleBuilder builder("huge", pipeline);
+  const std::size_t before = in_use();
+  for (int r = 0; r < kRanks; ++r) builder.add(forward, StageId(r), MicrobatchId(0));
+  const std::size_t reserved = in_use() - before;
+  EXPECT_LT(reserved, std::size_t{1} << 29U) << "room for all passes is 2.4 GB";
+}
+#endif
 
 TEST(ScheduleBuilder, ReportsEveryBrokenRule) {
   ScheduleBuilder builder("broken", test::chain(2, 2, 2));
