@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <cstdlib>  // defines __GLIBC__
 #include <iostream>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "command.hpp"
 #include "command_line/shell_words.hpp"
@@ -45,6 +50,16 @@ Expected<std::optional<CommunicatorPolicy>> communicators_of(const SimulateOptio
   return std::optional<CommunicatorPolicy>(usable);
 }
 
+/// Gives back what lies free between other memory where a Program is large: the arrays that come next are
+/// larger than any of it.
+void give_back_free_memory(const Program& lowered) {
+  constexpr std::size_t kLarge = 4'000'000;  // instructions
+  if (lowered.size() < kLarge) return;
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 Expected<Simulated> simulated(const SimulateOptions& options, const TransportCapabilities& capabilities,
                               const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_of(options));
@@ -60,6 +75,7 @@ Expected<Simulated> simulated(const SimulateOptions& options, const TransportCap
   if (!policy) note_assumed_communicators(*subject, output);
   const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
   static_cast<void>(Ir(std::move(subject->ir)));  // frees it: a large one is hundreds of megabytes
+  give_back_free_memory(program);
   PPSIM_ASSIGN_OR_RETURN(
       auto step, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
   PPSIM_RETURN_IF_ERROR(slow_down(step, devices_of(options.slowdowns, step.program().pipeline().ranks())));

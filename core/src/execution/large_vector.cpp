@@ -9,9 +9,6 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace ppsim {
 
@@ -39,11 +36,5 @@ void ask_for_pages(void* memory, std::size_t bytes) {
 void ask_for_pages(void* /*memory*/, std::size_t /*bytes*/) {}
 
 #endif
-
-void give_back_free_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
 
 }  // namespace ppsim

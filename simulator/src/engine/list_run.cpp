@@ -19,11 +19,8 @@ bool is_for_lists(const TransportCapabilities& capabilities) {
          capabilities.launches.order != LaunchOrder::completion;
 }
 
-/// A trace in which nothing has happened yet. A large one is larger than any piece of memory that lowering
-/// and graph have left free.
+/// A trace in which nothing has happened yet.
 TimedTrace trace_of(std::size_t size) {
-  constexpr std::size_t kLarge = std::size_t{128} << 20U;
-  if (size * sizeof(Span) >= kLarge) give_back_free_memory();
   return {IdVector<InstructionId, Span>(vector_by_all_processors(size, Span{kNotHappened, kNotHappened}))};
 }
 

@@ -10,9 +10,6 @@ namespace ppsim {
 /// written.
 void ask_for_pages(void* memory, std::size_t bytes);
 
-/// Gives back to the system what lies free between other memory: what is asked for next can be made of it.
-void give_back_free_memory();
-
 /// A vector of many equal items, whose pages all processors ask for.
 template <class T>
 [[nodiscard]] std::vector<T> vector_by_all_processors(std::size_t size, const T& value = T{}) {
