@@ -271,11 +271,9 @@ void bind_program(nb::module_& module) {
           "block or collective), microbatch, peer, slice, kind (into ppsim.op_kinds); -1: none.")
       .def_prop_ro(
           "instructions",
-          [](nb::handle self) {
-            return structured(bytes_in(self, nb::cast<const Program&>(self).instructions()), "instruction");
-          },
+          [](const Program& program) { return structured(bytes_of(program.instructions()), "instruction"); },
           nb::sig("def instructions(self) -> numpy.typing.NDArray[numpy.void]"),
-          "Every instruction, as Run.trace has them; not copied, read-only. Fields: first_action and "
+          "Every instruction, as Run.trace has them; a copy, read-only. Fields: first_action and "
           "action_count (into actions), after_count, form (0 one action, 1 overlap, 2 group), blocking.")
       .def_prop_ro(
           "first",

@@ -135,8 +135,12 @@ def test_actions_are_arrays_without_copies():
     assert not actions.flags.writeable and not actions.flags.owndata
     again = program.actions
     assert numpy.shares_memory(actions, again)
+    instructions = program.instructions
+    assert not instructions.flags.writeable
+    assert instructions["first_action"].tolist() == list(range(len(program)))
     del program
     assert actions["subject"][0] == 0  # the array keeps the Program
+    assert instructions["first_action"][3] == 3
 
 
 def test_a_builder_makes_what_generate_makes():

@@ -14,14 +14,15 @@ namespace ppsim {
 
 #if defined(__linux__) && defined(MADV_POPULATE_WRITE)
 
-void ask_for_pages(void* memory, std::size_t bytes) {
-  constexpr std::size_t kWorthAThread = std::size_t{16} << 20U;
+void ask_for_pages(void* memory, std::size_t bytes, std::size_t share) {
   constexpr std::uintptr_t kPage = 4096;
-  const std::size_t count = std::min<std::size_t>(std::thread::hardware_concurrency(), bytes / kWorthAThread);
+  const std::size_t count = std::min<std::size_t>(std::thread::hardware_concurrency(), bytes / share);
   if (count < 2) return;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage;
-  const std::size_t pages = (address + bytes - begin) / kPage;
+  const std::uintptr_t end = (address + bytes) / kPage * kPage;
+  if (begin >= end) return;
+  const std::size_t pages = (end - begin) / kPage;
   all_at_once(count, [&](std::size_t i) {
     const std::size_t first = pages * i / count;
     const std::size_t last = pages * (i + 1) / count;
@@ -33,7 +34,7 @@ void ask_for_pages(void* memory, std::size_t bytes) {
 
 #else
 
-void ask_for_pages(void* /*memory*/, std::size_t /*bytes*/) {}
+void ask_for_pages(void* /*memory*/, std::size_t /*bytes*/, std::size_t /*share*/) {}
 
 #endif
 

@@ -141,7 +141,7 @@ void MessageMaker::place(std::size_t range, std::uint32_t ends_before,
   const InstructionId last = program_.first(ranges_[range].last);
   for (InstructionId id = program_.first(ranges_[range].first); id < last; id = next(id)) {
     std::uint32_t& own_end = graph.message_begin[id.index() + 1];
-    for (std::uint32_t action = program_.instruction(id).first_action; end < own_end; ++end, ++action) {
+    for (std::uint32_t action = program_.first_action(id); end < own_end; ++end, ++action) {
       const bool sends = ends[end].sends();
       const std::uint32_t index = (sends ? next_send : next_receive)[ends[end].channel()]++;
       Message& message = graph.messages[index];

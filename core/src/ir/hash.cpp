@@ -135,7 +135,7 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
 
 /// `first` is the first instruction of its rank.
 void add_instruction(Hasher& hasher, const Program& program, InstructionId id, InstructionId first) {
-  const Instruction& instruction = program.instruction(id);
+  const Instruction instruction = program.instruction(id);
   const std::span<const Action> actions = program.actions(id);
   const std::span<const CommunicatorId> communicators = program.communicators_of(id);
   hasher.fields<3>({static_cast<int>(instruction.form), instruction.blocking ? 1 : 0,

@@ -13,6 +13,13 @@ RankId peer_rank(const Pipeline& pipeline, const Action& transfer) {
   return pipeline.rank_of(transfer.peer_stage());
 }
 
+std::vector<Instruction> Program::instructions() const {
+  std::vector<Instruction> all;
+  all.reserve(size());
+  for (const InstructionId id : ids()) all.push_back(instruction(id));
+  return all;
+}
+
 RankId Program::rank_of(InstructionId id) const {
   const auto after = std::upper_bound(rank_begin_.begin(), rank_begin_.end(), id.value());
   return RankId(static_cast<std::int32_t>(after - rank_begin_.begin()) - 1);
@@ -65,6 +72,14 @@ std::ostream& operator<<(std::ostream& out, const Program& program) {
   return out << program.pipeline() << ", " << program.size() << " instructions";
 }
 
+namespace {
+
+InstructionView view_of(const InstructionDraft& item) {
+  return {item.actions, item.communicators, item.after, item.form, item.blocking};
+}
+
+}  // namespace
+
 Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& draft) {
   if (draft.rows.size() != static_cast<std::size_t>(pipeline.ranks())) {
     return make_error(ErrorCode::bad_argument, "a Program of " + std::to_string(pipeline.ranks()) +
@@ -74,7 +89,10 @@ Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& d
   IdVector<RankId, RowSize> sizes;
   for (const std::vector<InstructionDraft>& row : draft.rows) {
     RowSize size{row.size(), 0};
-    for (const InstructionDraft& item : row) size.actions += item.actions.size();
+    for (const InstructionDraft& item : row) {
+      size.actions += item.actions.size();
+      size.is_plain = size.is_plain && is_plain(view_of(item));
+    }
     sizes.push_back(size);
   }
   ProgramWriter writer(std::move(pipeline), draft.communicators, sizes);
@@ -82,8 +100,7 @@ Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& d
   ProgramWriter::Part part = writer.part();
   for (RankId rank(0); rank.index() < draft.rows.size(); rank = next(rank)) {
     part.begin_row(rank);
-    for (const InstructionDraft& item : draft.rows[rank])
-      part.append({item.actions, item.communicators, item.after, item.form, item.blocking});
+    for (const InstructionDraft& item : draft.rows[rank]) part.append(view_of(item));
   }
   return writer.finish({std::move(part)});
 }

@@ -1,5 +1,6 @@
 #include "program_writer.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "instruction_check.hpp"
@@ -15,6 +16,7 @@ ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> commun
               "a Program has one row per rank");
   program_.communicators_ = std::move(communicators);
   program_.rank_begin_.push_back(0);
+  program_.is_plain_ = std::ranges::all_of(rows, &RowSize::is_plain);
   for (const RowSize& row : rows) {
     const auto before = static_cast<std::size_t>(program_.rank_begin_.back());
     PPSIM_CHECK(
@@ -23,10 +25,9 @@ ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> commun
     program_.rank_begin_.push_back(static_cast<std::int32_t>(before + row.instructions));
     first_action_.push_back(first_action_.back() + row.actions);
   }
-  program_.instructions_ =
-      vector_by_all_processors<Instruction>(static_cast<std::size_t>(program_.rank_begin_.back()));
-  program_.actions_ = vector_by_all_processors<Action>(first_action_.back());
-  program_.action_communicator_ = vector_by_all_processors<CommunicatorId>(first_action_.back());
+  if (!program_.is_plain_) program_.instructions_ = large_vector<Instruction>(program_.size());
+  program_.actions_ = large_vector<Action>(first_action_.back());
+  program_.action_communicator_ = large_vector<CommunicatorId>(first_action_.back());
   check_communicators({program_.pipeline_, program_.communicators_}, rules_);
 }
 
@@ -63,19 +64,23 @@ void ProgramWriter::Part::append(const InstructionView& instruction) {
 }
 
 void ProgramWriter::Part::append(const Action& action, CommunicatorId communicator) {
-  Program& program = writer_->program_;
+  const Program& program = writer_->program_;
   if (!is_plainly_good({program.pipeline_, program.communicators_}, rank_, action, communicator))
     return append({.actions = {&action, 1}, .communicators = {&communicator, 1}});
   check_room(1);
-  Instruction& item = program.instructions_[next_instruction_++];
-  item = {.first_action = static_cast<std::uint32_t>(next_action_),
-          .first_after = static_cast<std::uint32_t>(after_.size())};
+  write_item({.first_action = static_cast<std::uint32_t>(next_action_),
+              .first_after = static_cast<std::uint32_t>(after_.size())});
   write_action(action, communicator);
 }
 
 void ProgramWriter::Part::check_room(std::size_t actions) const {
   PPSIM_CHECK(next_instruction_ < row_end_ && next_action_ + actions <= actions_end_,
               "a row is longer than announced");
+}
+
+void ProgramWriter::Part::write_item(const Instruction& item) {
+  if (!writer_->program_.is_plain_) writer_->program_.instructions_[next_instruction_] = item;
+  ++next_instruction_;
 }
 
 void ProgramWriter::Part::write_action(const Action& action, CommunicatorId communicator) {
@@ -86,13 +91,13 @@ void ProgramWriter::Part::write_action(const Action& action, CommunicatorId comm
 
 void ProgramWriter::Part::write(const InstructionView& instruction) {
   check_room(instruction.actions.size());
-  Instruction& item = writer_->program_.instructions_[next_instruction_++];
-  item.first_action = static_cast<std::uint32_t>(next_action_);
-  item.first_after = static_cast<std::uint32_t>(after_.size());
-  item.action_count = static_cast<std::uint16_t>(instruction.actions.size());
-  item.after_count = static_cast<std::uint16_t>(instruction.after.size());
-  item.form = instruction.form;
-  item.blocking = instruction.blocking;
+  PPSIM_CHECK(!writer_->program_.is_plain_ || is_plain(instruction), "an instruction in a plain row");
+  write_item({.first_action = static_cast<std::uint32_t>(next_action_),
+              .first_after = static_cast<std::uint32_t>(after_.size()),
+              .action_count = static_cast<std::uint16_t>(instruction.actions.size()),
+              .after_count = static_cast<std::uint16_t>(instruction.after.size()),
+              .form = instruction.form,
+              .blocking = instruction.blocking});
   for (std::size_t a = 0; a < instruction.actions.size(); ++a) {
     const bool has_communicator = a < instruction.communicators.size();
     write_action(instruction.actions[a], has_communicator ? instruction.communicators[a] : CommunicatorId());

@@ -17,10 +17,17 @@ struct InstructionView {
   bool blocking = false;
 };
 
+/// Whether an instruction is one action and nothing else.
+[[nodiscard]] inline bool is_plain(const InstructionView& instruction) {
+  return instruction.actions.size() == 1 && instruction.after.empty() &&
+         instruction.form == InstructionForm::single && !instruction.blocking;
+}
+
 /// What the list of a rank will hold.
 struct RowSize {
   std::size_t instructions = 0;
   std::size_t actions = 0;
+  bool is_plain = true;  ///< as all of them are
 };
 
 /// Makes a Program instruction by instruction, straight into its flat arrays, and checks what ProgramBuilder
@@ -33,7 +40,7 @@ class ProgramWriter {
     /// Requires: the row before is as long as announced.
     void begin_row(RankId rank);
     void append(const InstructionView& instruction);
-    /// A single action and its communicator; invalid for computation.
+    /// A single action and its communicator, which is invalid for computation.
     void append(const Action& action, CommunicatorId communicator);
 
    private:
@@ -42,6 +49,7 @@ class ProgramWriter {
     void end_row() const;
     void write(const InstructionView& instruction);
     void check_room(std::size_t actions) const;
+    void write_item(const Instruction& item);
     void write_action(const Action& action, CommunicatorId communicator);
 
     ProgramWriter* writer_;

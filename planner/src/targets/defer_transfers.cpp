@@ -256,7 +256,7 @@ class Rows {
 
 Expected<void> check_plain(const Program& program) {
   for (const InstructionId id : program.ids()) {
-    const Instruction& item = program.instruction(id);
+    const Instruction item = program.instruction(id);
     const bool lends = names_peer_rank(program.actions(id).front().kind);
     if (!lends && item.after_count == 0 && item.form != InstructionForm::group) continue;
     return make_error(

@@ -82,8 +82,8 @@ class ListRun {
     next_[rank] = id;
   }
 
-  /// The rank goes on with `id` when all others have had their turn: until then what it will read comes from
-  /// memory, for no processor foresees so many ranks.
+  /// The rank goes on with `id` at its next turn. What it will read then comes from memory while others have
+  /// theirs: no processor foresees that by itself where ranks are many.
   void leave(RankId rank, InstructionId id) {
     next_[rank] = id;
     constexpr std::int32_t kTurn = 4;  // instructions
@@ -92,7 +92,6 @@ class ListRun {
     const Span* const spans = &trace_.spans[id];
     __builtin_prefetch(spans + kTurn / 2, 1);
     __builtin_prefetch(spans + kTurn, 1);
-    __builtin_prefetch(&program_.instruction(InstructionId(id.value() + kTurn)));
     __builtin_prefetch(&program_.actions(id).front() + kTurn);
     __builtin_prefetch(&graph_.predecessor_begin[ahead]);
     __builtin_prefetch(graph_.predecessors.data() + graph_.predecessor_begin[ahead]);

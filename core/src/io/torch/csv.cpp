@@ -224,7 +224,7 @@ Expected<void> check_waits(std::vector<InstructionDraft> row, std::span<const To
 
 /// Errors: bad_argument for what a cell cannot say.
 Expected<void> check_cell(const Program& program, InstructionId id, bool writes_waits) {
-  const Instruction& instruction = program.instruction(id);
+  const Instruction instruction = program.instruction(id);
   const std::string where =
       " (rank " + std::to_string(program.rank_of(id).value()) + ": " + actions_text(program, id) + ")";
   if (instruction.form == InstructionForm::group) return cannot_hold("groups" + where);

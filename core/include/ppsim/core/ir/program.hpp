@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/core/execution/large_vector.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
@@ -56,9 +57,16 @@ class Program {
   [[nodiscard]] const Communicator& communicator(CommunicatorId id) const {
     return communicators_[id.index()];
   }
-  [[nodiscard]] std::span<const Instruction> instructions() const { return instructions_; }
-  [[nodiscard]] const Instruction& instruction(InstructionId id) const { return instructions_[id.index()]; }
-  [[nodiscard]] std::size_t size() const { return instructions_.size(); }
+  /// A copy of all of them.
+  [[nodiscard]] std::vector<Instruction> instructions() const;
+  [[nodiscard]] Instruction instruction(InstructionId id) const {
+    return is_plain_ ? Instruction{.first_action = first_action(id)} : instructions_[id.index()];
+  }
+  /// Into all_actions().
+  [[nodiscard]] std::uint32_t first_action(InstructionId id) const {
+    return is_plain_ ? static_cast<std::uint32_t>(id.value()) : instructions_[id.index()].first_action;
+  }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(rank_begin_.back()); }
   [[nodiscard]] IdRange<InstructionId> ids() const {
     return {InstructionId(0), InstructionId(static_cast<std::int32_t>(size()))};
   }
@@ -81,16 +89,19 @@ class Program {
   [[nodiscard]] int position(InstructionId id) const { return id.value() - first(rank_of(id)).value(); }
 
   [[nodiscard]] std::span<const Action> actions(InstructionId id) const {
+    if (is_plain_) return {actions_.data() + id.index(), 1};
     const Instruction& i = instructions_[id.index()];
     return {actions_.data() + i.first_action, i.action_count};
   }
   /// The communicator of each action of actions(id); invalid for compute and copy actions.
   [[nodiscard]] std::span<const CommunicatorId> communicators_of(InstructionId id) const {
+    if (is_plain_) return {action_communicator_.data() + id.index(), 1};
     const Instruction& i = instructions_[id.index()];
     return {action_communicator_.data() + i.first_action, i.action_count};
   }
   /// Earlier instructions of the same rank that must complete first, beyond the data dependencies.
   [[nodiscard]] std::span<const InstructionId> after(InstructionId id) const {
+    if (is_plain_) return {};
     const Instruction& i = instructions_[id.index()];
     return {after_.data() + i.first_after, i.after_count};
   }
@@ -122,9 +133,10 @@ class Program {
   Pipeline pipeline_;
   std::vector<Communicator> communicators_;
   std::vector<std::int32_t> rank_begin_;
-  std::vector<Instruction> instructions_;
-  std::vector<Action> actions_;
-  std::vector<CommunicatorId> action_communicator_;
+  bool is_plain_ = false;  ///< instruction i is action i and nothing else: most Programs of any size
+  LargeVector<Instruction> instructions_;  ///< none where it is plain
+  LargeVector<Action> actions_;
+  LargeVector<CommunicatorId> action_communicator_;
   std::vector<InstructionId> after_;
   std::vector<int> communicator_queue_;
   int queue_count_ = kFirstCommunicationQueue;
