@@ -19,34 +19,54 @@ struct ShardState {
   std::vector<InstructionId> users;
 };
 
-/// Walks the list of one rank and collects what each instruction waits for.
+/// Walks the lists of ranks, one after another, and collects what each instruction waits for.
 class RankWalk {
  public:
-  RankWalk(const Program& program, const FactIndex& facts, RankId rank, ExecutionGraph& graph)
+  RankWalk(const Program& program, ExecutionGraph& graph)
       : program_(program),
         pipeline_(program.pipeline()),
-        facts_(facts),
-        rank_(rank),
         graph_(graph),
-        queue_tail_(static_cast<std::size_t>(program.queue_count())) {
-    lanes_.reserve(program.last(rank).index() - program.first(rank).index());
-    for (auto id = program.first(rank); id < program.last(rank); id = next(id)) {
-      lanes_.push_back(lane_of(program.actions(id).front().kind));
-      for (const Action& a : program.actions(id)) {
-        if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
-        if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
-        shards_[a.stage().index()].used |= a.kind == OpKind::unshard;
-      }
-    }
+        facts_(pipeline_, FactIndex::OneRank()) {
+    const Action transfer = make_action(OpKind::send_forward, 0, 0);
+    for (std::size_t c = 0; c < program.communicators().size(); ++c)
+      queue_of_.push_back(program.queue_of(transfer, CommunicatorId(static_cast<std::int32_t>(c))));
   }
 
-  /// `all_belong`: no action stands on another rank than its own.
-  void run(bool all_belong) {
-    all_belong_ = all_belong;
-    for (auto id = program_.first(rank_); id < program_.last(rank_); id = next(id)) visit(id);
+  void run(RankId rank) {
+    begin(rank);
+    for (const InstructionId id : program_.ids_of(rank)) look_at(id);
+    for (const InstructionId id : program_.ids_of(rank)) visit(id);
   }
 
  private:
+  void begin(RankId rank) {
+    rank_ = rank;
+    all_belong_ = true;
+    facts_.forget();
+    queue_tail_.assign(static_cast<std::size_t>(program_.queue_count()), InstructionId());
+    lanes_.clear();
+    lanes_.reserve(program_.last(rank).index() - program_.first(rank).index());
+    shards_.clear();
+    blocker_ = InstructionId();
+    launches_.clear();
+  }
+
+  /// What others of the rank may wait for wherever they stand.
+  void look_at(InstructionId id) {
+    const std::span<const Action> actions = program_.actions(id);
+    lanes_.push_back(lane_of(actions.front().kind));
+    for (const Action& a : actions) {
+      if (facts_.belongs(a, rank_)) {
+        facts_.add(rank_, a, id);
+      } else {
+        all_belong_ = false;
+      }
+      if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
+      if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
+      shards_[a.stage().index()].used |= a.kind == OpKind::unshard;
+    }
+  }
+
   struct Wait {
     InstructionId on;
     WaitReason reason;
@@ -113,8 +133,7 @@ class RankWalk {
   void queue_waits(InstructionId id, std::span<const Action> actions) {
     if (const std::int8_t lane = lane_of(id); lane != kNoLane) return queue_wait(id, lane);
     const auto communicators = program_.communicators_of(id);
-    for (std::size_t a = 0; a < actions.size(); ++a)
-      queue_wait(id, program_.queue_of(actions[a], communicators[a]));
+    for (std::size_t a = 0; a < actions.size(); ++a) queue_wait(id, queue_of_[communicators[a].index()]);
   }
 
   void queue_wait(InstructionId id, int queue) {
@@ -241,10 +260,11 @@ class RankWalk {
 
   const Program& program_;
   const Pipeline& pipeline_;
-  const FactIndex& facts_;
-  RankId rank_;
-  bool all_belong_ = false;
   ExecutionGraph& graph_;
+  FactIndex facts_;
+  std::vector<int> queue_of_;  ///< by communicator
+  RankId rank_;
+  bool all_belong_ = true;  ///< no action stands on another rank than its own
   std::vector<InstructionId> queue_tail_;
   std::vector<std::int8_t> lanes_;  ///< by place in the list
   std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
@@ -268,11 +288,8 @@ ExecutionGraph room_for_waits(const TransportCapabilities& capabilities, std::si
 /// The predecessors of the instructions of some ranks, numbered as if there were no others before them.
 void add_rank_waits(const Program& program, const RankRange& ranks, ExecutionGraph& graph) {
   graph.predecessor_begin.push_back(0);
-  FactIndex facts(program.pipeline(), FactIndex::OneRank());
-  for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
-    const bool all_belong = facts.start(program, rank);
-    RankWalk(program, facts, rank, graph).run(all_belong);
-  }
+  RankWalk walk(program, graph);
+  for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) walk.run(rank);
 }
 
 /// Adds what was made of the ranks that follow.

@@ -17,8 +17,20 @@ class FactIndex {
   struct OneRank {};
   FactIndex(const Pipeline& pipeline, OneRank);
   void forget();
-  /// Returns: whether all actions of the rank belong there.
-  bool start(const Program& program, RankId rank);
+  /// belongs_on. Where an action of a stage and a microbatch may stand is a matter of its kind, stage, peer
+  /// and route, and mostly what it was for the one before.
+  [[nodiscard]] bool belongs(const Action& action, RankId rank) {
+    const OpInfo& kind = info(action.kind);
+    if (kind.subject != Subject::stage || kind.microbatch != MicrobatchUse::required)
+      return belongs_on(pipeline_, action, rank);
+    Belonging& recent =
+        recent_[static_cast<std::size_t>(action.kind) * first_cell_.size() + action.stage().index()];
+    const Belonging asked{rank, pipeline_.route_of(action.mb()), action.peer};
+    if (recent == asked) return true;
+    if (!belongs_on(pipeline_, action, rank)) return false;
+    recent = asked;
+    return true;
+  }
 
   /// Requires: belongs_on(pipeline, action, rank); called in issue order per rank.
   void add(RankId rank, const Action& action, InstructionId provider) {
@@ -60,9 +72,8 @@ class FactIndex {
     }
     return false;
   }
-  [[nodiscard]] std::size_t cell(const Fact& fact) const {
-    return (row_of_[StageId(fact.subject)] * microbatches_ + static_cast<std::size_t>(fact.microbatch)) *
-               slices_ +
+  [[nodiscard]] PPSIM_IN_PLACE std::size_t cell(const Fact& fact) const {
+    return first_cell_[StageId(fact.subject)] + static_cast<std::size_t>(fact.microbatch) * slices_ +
            static_cast<std::size_t>(fact.slice);
   }
   PPSIM_IN_PLACE void add(RankId rank, const Fact& fact, InstructionId provider) {
@@ -71,12 +82,11 @@ class FactIndex {
       return;
     }
     std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
-    if (table.empty()) table.resize(rows_ * microbatches_ * slices_);
+    if (table.empty()) table.resize(cells_);
     InstructionId& entry = table[cell(fact)];
     if (!entry.valid()) entry = provider;
   }
   [[nodiscard]] InstructionId sparse_provider(RankId rank, const Fact& fact) const;
-  [[nodiscard]] bool belongs(const Action& action, RankId rank);
 
   /// What was found to belong on a rank last.
   struct Belonging {
@@ -87,10 +97,9 @@ class FactIndex {
   };
 
   const Pipeline& pipeline_;
-  std::vector<Belonging> recent_;          ///< by kind and stage
-  IdVector<StageId, std::size_t> row_of_;  ///< of the dense tables
-  std::size_t rows_ = 0;
-  std::size_t microbatches_;
+  std::vector<Belonging> recent_;              ///< by kind and stage
+  IdVector<StageId, std::size_t> first_cell_;  ///< in the dense tables, which the stages of a rank share
+  std::size_t cells_ = 0;                      ///< of a dense table
   std::size_t slices_;
   std::array<std::vector<InstructionId>, kFactKindCount> dense_;
   std::map<std::pair<RankId, Fact>, InstructionId> sparse_;
