@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ppsim/core/execution/large_vector.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -56,7 +58,10 @@ class MessageMaker::ChannelIndex {
 };
 
 MessageMaker::MessageMaker(const Program& program, const std::vector<RankRange>& ranges)
-    : program_(program), ranges_(ranges), parts_(ranges.size()), message_begin_(program.size() + 1) {
+    : program_(program),
+      ranges_(ranges),
+      parts_(ranges.size()),
+      message_begin_(vector_by_all_processors(program.size() + 1, std::uint32_t{0})) {
   // Asked for by who starts the threads: memory that a thread asks for itself is used by no one after it.
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const std::size_t size = program.first(ranges[i].last).index() - program.first(ranges[i].first).index();
@@ -120,9 +125,9 @@ void MessageMaker::make(ExecutionGraph& graph) {
   for (const Part& part : parts_)
     ends_before.push_back(ends_before.back() + static_cast<std::uint32_t>(part.ends.size()));
   graph.message_begin = std::move(message_begin_);
-  graph.message_items.resize(ends_before.back());
+  graph.message_items = vector_by_all_processors(ends_before.back(), std::uint32_t{0});
   const Channel end = channels_.empty() ? Channel() : channels_.back();
-  graph.messages.resize(end.begin + std::max(end.sends, end.receives));
+  graph.messages = vector_by_all_processors(end.begin + std::max(end.sends, end.receives), Message());
   all_at_once(parts_.size(), [&](std::size_t i) { place(i, ends_before[i], number_of[i], graph); });
   all_at_once(parts_.size(), [&](std::size_t i) {
     const std::size_t last = channels_.size() * (i + 1) / parts_.size();
@@ -167,7 +172,7 @@ void MessageMaker::link(const Channel& channel, ExecutionGraph& graph) const {
 }
 
 void add_collective_meetings(const Program& program, bool any, ExecutionGraph& graph) {
-  graph.meeting_of.assign(program.size(), -1);
+  graph.meeting_of = vector_by_all_processors(program.size(), std::int32_t{-1});
   if (!any) return;
   // Per communicator and meeting, its members in rank order.
   std::vector<std::vector<std::vector<InstructionId>>> met(program.communicators().size());
