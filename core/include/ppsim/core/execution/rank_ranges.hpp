@@ -48,6 +48,7 @@ auto all_at_once(std::size_t count, const Work& work) {
     for (std::future<void>& other : others) other.get();
   } else {
     std::vector<Part> parts;
+    parts.reserve(count);  // a part may be large, and not every one moves where a vector grows
     parts.push_back(work(0));
     for (std::future<Part>& other : others) parts.push_back(other.get());
     return parts;
