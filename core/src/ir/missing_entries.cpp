@@ -22,13 +22,16 @@ std::vector<Key> values(const std::map<Kind, Key>& first) {
 /// The first class of each kind without an entry.
 class CostsWithout {
  public:
-  explicit CostsWithout(const CostTable& costs) : entries_(costs.entries()) {}
+  explicit CostsWithout(const CostTable& costs) : entries_(costs.entries()) {
+    for (const OpInfo& row : kOpTable)
+      names_all_[static_cast<std::size_t>(row.kind)] = entries_.contains(CostClass{.kind = row.kind});
+  }
 
   /// The keys that a step or an instruction looks up, a transfer by its SEND.
   void add(std::span<const Action> actions, InstructionForm form) {
     if (form == InstructionForm::overlap) return add(cost_class_of(actions, form));
     for (const Action& action : actions) {
-      if (is_receive(action.kind)) continue;
+      if (is_receive(action.kind) || names_all_[static_cast<std::size_t>(action.kind)]) continue;
       const std::optional<CostClass>& last = last_[static_cast<std::size_t>(action.kind)];
       const bool known =
           last && last->subject == action.subject && last->peer == action.peer && last->slice == action.slice;
@@ -50,6 +53,7 @@ class CostsWithout {
   }
 
   const std::map<CostClass, Nanoseconds>& entries_;
+  std::array<bool, kOpKindCount> names_all_ = {};  ///< by kind: whether one entry is for all of it
   std::map<OpKind, CostClass> first_;
   /// Looked up last, by kind: actions of a kind that follow each other are mostly of one class.
   std::array<std::optional<CostClass>, kOpKindCount> last_ = {};

@@ -179,8 +179,15 @@ const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
   return nullptr;
 }
 
+/// Whether a lowering adds anything but transfers to a schedule.
+bool adds_local_work(const LoweringOptions& options) {
+  return options.load || options.unshard || options.reduce_grad || options.optimizer ||
+         options.offload.on() || options.recompute.any(Recompute::full);
+}
+
 /// Actions that the schedule has are not added again, and activations that it lends are kept.
 Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
+  if (!adds_local_work(options)) return {};
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
     for (const Step& step : schedule.row(RankId(r))) {
       for (const Action& action : step.actions()) {
