@@ -16,6 +16,7 @@ namespace ppsim {
 
 void ask_for_pages(void* memory, std::size_t bytes, std::size_t share) {
   constexpr std::uintptr_t kPage = 4096;
+  if (bytes / share < 2) return;
   const std::size_t count = std::min<std::size_t>(std::thread::hardware_concurrency(), bytes / share);
   if (count < 2) return;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);

@@ -12,7 +12,9 @@ std::atomic<std::size_t> cut_for_tests{0};
 std::size_t range_count(std::size_t instructions) {
   constexpr std::size_t kWorthAThread = 50'000;  // instructions
   if (const std::size_t count = cut_for_tests.load(); count > 0) return count;
-  return std::min<std::size_t>(std::thread::hardware_concurrency(), instructions / kWorthAThread);
+  // Asked once: for each answer the system reads a file.
+  static const std::size_t processors = std::thread::hardware_concurrency();
+  return std::min(processors, instructions / kWorthAThread);
 }
 
 }  // namespace
