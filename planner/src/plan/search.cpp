@@ -55,9 +55,9 @@ class PlanSearch {
   PlanSearch(const PlanRequest& request, Space space) : request_(request), space_(std::move(space)) {}
 
   Expected<Plan> run() {
-    const std::vector<Spread> spreads = space_.spreads();
+    const std::vector<GpuSpread> spreads = space_.spreads();
     plan_.counts.spreads = static_cast<std::int64_t>(spreads.size());
-    for (const Spread& spread : spreads) {
+    for (const GpuSpread& spread : spreads) {
       if (stopped()) return end(false);
       add_spread(spread, 0, false);
       if (hides_exchange()) add_spread(spread, 0, true);
@@ -138,7 +138,7 @@ class PlanSearch {
   /// Schedules that overlap F and B hide the exchange with experts, on one rank too: their bounds are others.
   [[nodiscard]] bool hides_exchange() const { return request_.work.model.experts > 0; }
 
-  void add_spread(const Spread& spread, std::size_t recompute, bool overlaps) {
+  void add_spread(const GpuSpread& spread, std::size_t recompute, bool overlaps) {
     Node node{.overlaps = overlaps, .recompute = recompute};
     node.choice = {.nodes = spread.nodes, .spread = spread.parallelism};
     node.choice.spread.recompute = space_.recomputes()[recompute];

@@ -167,7 +167,7 @@ ClusterDescription Space::cluster(int nodes) const {
   return cluster;
 }
 
-Workload Space::workload(const Spread& spread, Recompute recompute, LayoutRule layout) const {
+Workload Space::workload(const GpuSpread& spread, Recompute recompute, LayoutRule layout) const {
   Workload work = request_->work;
   work.cluster.nodes = spread.nodes;
   work.parallelism = spread.parallelism;
@@ -176,13 +176,13 @@ Workload Space::workload(const Spread& spread, Recompute recompute, LayoutRule l
   return work;
 }
 
-std::vector<Spread> Space::spreads() const {
-  std::vector<Spread> result;
+std::vector<GpuSpread> Space::spreads() const {
+  std::vector<GpuSpread> result;
   for (const int nodes : nodes_) add_spreads(nodes, result);
   return result;
 }
 
-void Space::add_spreads(int nodes, std::vector<Spread>& spreads) const {
+void Space::add_spreads(int nodes, std::vector<GpuSpread>& spreads) const {
   const ClusterDescription own = cluster(nodes);
   const int gpus = own.gpu_count();
   Parallelism groups = request_->work.parallelism;
@@ -203,7 +203,7 @@ void Space::add_spreads(int nodes, std::vector<Spread>& spreads) const {
 }
 
 void Space::add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
-                            std::vector<Spread>& spreads) const {
+                            std::vector<GpuSpread>& spreads) const {
   const ModelDescription& model = request_->work.model;
   const int members = groups.tensor * groups.context * groups.data;
   std::vector<int> experts = {1};

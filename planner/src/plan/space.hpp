@@ -10,7 +10,7 @@
 namespace ppsim::planner {
 
 /// A way to spread a model over GPUs, but for schedule, layout and recompute.
-struct Spread {
+struct GpuSpread {
   int nodes = 1;
   Parallelism parallelism;
 };
@@ -29,14 +29,14 @@ class Space {
   [[nodiscard]] static Expected<Space> make(const PlanRequest& request);
 
   /// All that check_parallelism accepts, in a fixed order.
-  [[nodiscard]] std::vector<Spread> spreads() const;
+  [[nodiscard]] std::vector<GpuSpread> spreads() const;
   /// From the one whose steps are shortest on.
   [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
   /// Of a pipeline of so many ranks. One rank has one schedule.
   [[nodiscard]] std::vector<ScheduleChoice> schedules(int ranks) const;
   [[nodiscard]] ClusterDescription cluster(int nodes) const;
-  [[nodiscard]] Workload workload(const Spread& spread, Recompute recompute, LayoutRule layout) const;
+  [[nodiscard]] Workload workload(const GpuSpread& spread, Recompute recompute, LayoutRule layout) const;
 
  private:
   explicit Space(const PlanRequest& request) : request_(&request) {}
@@ -44,9 +44,9 @@ class Space {
   Expected<void> read_counts();
   Expected<void> read_words();
   [[nodiscard]] bool allows(const std::string& key, int value) const;
-  void add_spreads(int nodes, std::vector<Spread>& spreads) const;
+  void add_spreads(int nodes, std::vector<GpuSpread>& spreads) const;
   void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
-                       std::vector<Spread>& spreads) const;
+                       std::vector<GpuSpread>& spreads) const;
   void add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const;
 
   const PlanRequest* request_;

@@ -110,7 +110,7 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
   const std::vector<std::string> chunk_words = chunks ? items.at("chunks") : std::vector<std::string>();
   for (auto& [key, values] : items) only.fixed[key] = values;
   PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(only));
-  const std::vector<Spread> spreads = space.spreads();
+  const std::vector<GpuSpread> spreads = space.spreads();
   if (spreads.empty()) {
     return make_error(ErrorCode::bad_argument, "no parallelism of these GPUs and this batch",
                       {.found = std::string(text),
