@@ -11,7 +11,7 @@ for spread in normal:0 lognormal:0 gamma:0 list:1 lognormal:0:0.9; do
 done
 
 # One rank: its step is the sum of its actions, so of 64 that vary by 10 % the sum varies by 10 % / 8 of the mean.
-expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1 --samples 4000 --json
+expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1 --samples 4000 --seed 2 --json
 expect_json 'abs(d["step_ns"]["mean"] / 64e6 - 1) < 0.001 and d["step_ns"]["mean_low"] < 64e6 < d["step_ns"]["mean_high"]'
 expect_json 'abs((d["step_ns"]["p95"] / 64e6 - 1) / (1.645 * 0.1 / 8) - 1) < 0.1'
 # What is fully correlated does not average out.
@@ -32,7 +32,7 @@ cmp -s stdout one && fail "another seed gave the same bits"
 # These are the numbers of every machine.
 expect_exit 0 jitter 1f1b --ranks 2 --microbatches 2 --unit F=1,B=2 --vary F=gamma:0.2:0.5 --vary B=lognormal:0.1 \
   --vary-ranks normal:0.05 --samples 3 --json
-expect_json '[round(d["step_ns"][k]) for k in ("mean", "p50", "p99")] == [8835287, 8948415, 9061242]'
+expect_json '[round(d["step_ns"][k]) for k in ("mean", "p50", "p99")] == [8427973, 8169068, 9362059]'
 
 # A slow rank: the last one takes every action in turn. Replaced, the step is as planned.
 expect_exit 0 jitter 1f1b "${step[@]}" --slow-rank 3=1.2 --json

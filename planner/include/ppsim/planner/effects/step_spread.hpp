@@ -63,6 +63,10 @@ struct Spread {
   std::array<double, 4> highest = {};
 };
 
+/// Sums are in the order of the values.
+/// Requires: at least one.
+[[nodiscard]] Spread spread_of(std::vector<double> values);
+
 struct RankSpread {
   Spread busy_ns;
   double mean_idle_ns = 0;  ///< of the whole step
@@ -100,6 +104,7 @@ using planner::RankSpread;
 using planner::SlowLink;
 using planner::SlowRank;
 using planner::Spread;
+using planner::spread_of;
 using planner::SpreadOptions;
 using planner::step_spread;
 using planner::StepSpread;
