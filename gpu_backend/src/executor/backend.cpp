@@ -17,8 +17,8 @@ struct Make {
   std::unique_ptr<Backend> operator()(const CpuOptions& /*cpu*/) const {
     return std::make_unique<CpuBackend>();
   }
-  std::unique_ptr<Backend> operator()(const EmulatedOptions& emulated) const {
-    return std::make_unique<EmulatedBackend>(emulated.costs);
+  std::unique_ptr<Backend> operator()(const EmulatedOptions& /*emulated*/) const {
+    return std::make_unique<EmulatedBackend>();
   }
   std::unique_ptr<Backend> operator()(const CudaOptions& /*cuda*/) const { return nullptr; }
 };

@@ -28,6 +28,7 @@ class Executor {
   Executor(const Backend& backend, const RunInput& input)
       : program_(input.program),
         options_(input.options),
+        times_(input.times),
         analyzed_(program_, options_.capabilities),
         memory_(plan_memory(analyzed_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
         lanes_(make_lanes(program_, input.here.begin, input.here.end)),
@@ -44,6 +45,7 @@ class Executor {
   RunResult run() {
     RunResult result;
     for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
+      times_.begin_step(step);
       worker_->begin_step(step);
       result.outcome = run_step(step);
       keep_trace(result.traces, options_.kept_traces, monitor_.trace());
@@ -100,7 +102,7 @@ class Executor {
         if (team_.alone() && options_.when_late) options_.when_late(explained(error));
       }
       if (end == StepEnd::stopped) error = team_.stop_reason();
-      if (end != StepEnd::finished) worker_->interrupt();
+      if (end != StepEnd::finished) times_.interrupt();
     }
     if (end == StepEnd::finished) return RunOutcome::finished;
     if (end == StepEnd::deadlock || error.code == ErrorCode::deadlock) return RunOutcome::deadlock;
@@ -175,7 +177,9 @@ class Executor {
     const OpKind kind = program_.actions(id).front().kind;
     if (!monitor_.start(lane, id)) return false;
     if (!is_communication(kind)) {
+      const auto started = WallClock::now();
       worker_->run(place);
+      times_.wait(id, started);
       monitor_.complete({&id, 1});
       return true;
     }
@@ -204,6 +208,7 @@ class Executor {
 
   const Program& program_;
   const RunOptions& options_;
+  ActionTimes& times_;
   AnalyzedProgram analyzed_;
   MemoryPlan memory_;
   std::vector<Lane> lanes_;
@@ -218,6 +223,8 @@ class Executor {
 
 Expected<RunResult> execute_here(const Program& program, const StageModel& model, const RunOptions& options) {
   if (std::holds_alternative<CudaOptions>(options.backend)) {
+    if (options.action_times)
+      return make_error(ErrorCode::bad_argument, "actions on a GPU take the time that they need");
     if (model.on_gpu() == nullptr) {
       return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
     }
@@ -232,8 +239,9 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
   PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, options));
   PPSIM_ASSIGN_OR_RETURN(const auto here, ranks_here(program, options));
   PPSIM_RETURN_IF_ERROR(admit(program, sizes, options));
-  const RunInput input{program, *arithmetic, options, here};
   try {
+    ActionTimes times(program, options);
+    const RunInput input{program, *arithmetic, options, here, times};
     return Executor(*backend, input).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());

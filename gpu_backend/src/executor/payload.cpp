@@ -57,6 +57,15 @@ std::vector<std::byte> pack(const Payload& payload) {
   return bytes;
 }
 
+void copy_payload(const Payload& from, const Payload& to) {
+  check_sizes(size_of(to), size_of(from));
+  if (from[1].empty() && to[1].empty()) {
+    std::copy(from[0].begin(), from[0].end(), to[0].begin());
+  } else {
+    unpack(pack(from), to);
+  }
+}
+
 void put_sum(std::span<const std::byte> sum, std::span<std::byte> result) {
   if (result.size() > sum.size()) check_sizes(result.size(), sum.size());
   if (result.data() != sum.data()) std::copy_n(sum.begin(), result.size(), result.begin());

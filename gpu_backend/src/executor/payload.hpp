@@ -19,6 +19,9 @@ void check_sizes(std::size_t to, std::size_t from);
 /// Copies bytes, in order, into the pieces of a payload of the same size.
 void unpack(std::span<const std::byte> bytes, const Payload& to);
 
+/// From one end of a message to the other. Errors: throws BackendError when they differ in size.
+void copy_payload(const Payload& from, const Payload& to);
+
 /// Copies as much of the sum of a collective as the result has room for. Errors: throws BackendError when the
 /// sum is smaller.
 void put_sum(std::span<const std::byte> sum, std::span<std::byte> result);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "action_place.hpp"
+#include "action_times.hpp"
 #include "executor/memory/memory_plan.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
@@ -22,6 +23,7 @@ struct RunInput {
   const CpuStageModel& model;
   const RunOptions& options;
   RankRange here;
+  ActionTimes& times;
 };
 
 /// Carries out the instructions of this process's ranks, apart from when they happen. Different lanes call it
@@ -39,8 +41,6 @@ class Worker {
   [[nodiscard]] virtual CollectiveCall collective(ActionPlace place) = 0;
   /// The last user of a tensor is complete.
   virtual void freed(std::uint32_t tensor) = 0;
-  /// The step is over before its work is done: whatever takes long returns.
-  virtual void interrupt() = 0;
   /// The step is done. Returns: the sum of the losses of its microbatches.
   virtual double end_step() = 0;
   /// The gradients of the last step, as OPT found them where there is one.

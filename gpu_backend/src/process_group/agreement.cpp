@@ -1,7 +1,9 @@
 #include "agreement.hpp"
 
 #include <array>
+#include <span>
 #include <sstream>
+#include <vector>
 
 #include "bytes.hpp"
 #include "ppsim/core/ir/hash.hpp"
@@ -15,6 +17,10 @@ std::string options_text(const RunOptions& options) {
   text << backend_name(options.backend);
   if (const auto* emulated = std::get_if<EmulatedOptions>(&options.backend))
     text << " in the time of " << costs_hash(emulated->costs);
+  if (options.action_times) {
+    const std::vector<Nanoseconds> times = options.action_times(0);
+    text << ", actions in the times of " << bytes_hash(std::as_bytes(std::span(times)));
+  }
   if (const auto* cuda = std::get_if<CudaOptions>(&options.backend))
     text << (cuda->graphs ? " by graphs" : " streamed")
          << (cuda->transport == CudaTransport::nccl ? " over NCCL" : " by copies") << " of " << cuda->max_ctas

@@ -11,13 +11,12 @@ std::unique_ptr<Transport> make_process_transport(const RunInput& input, Complet
     throw BackendError(ErrorCode::bad_argument,
                        "these processes have met without a transport between them; mpi_bootstrap brings one");
   }
-  const auto* emulated = std::get_if<EmulatedOptions>(&input.options.backend);
-  if (emulated == nullptr) return maker->make_transport(input, sink);
+  if (!input.times.given()) return maker->make_transport(input, sink);
   if (input.options.capabilities.credits) {
     throw BackendError(ErrorCode::bad_argument,
-                       "emulated ranks in several processes meet by rendezvous, not with credits");
+                       "transfers of a given time meet by rendezvous between processes, not with credits");
   }
-  auto delayed = std::make_unique<DelayedSink>(input.program, emulated->costs, sink);
+  auto delayed = std::make_unique<DelayedSink>(input.program, input.times, sink);
   auto inner = maker->make_transport(input, *delayed);
   return std::make_unique<DelayedTransport>(std::move(delayed), std::move(inner));
 }

@@ -17,7 +17,7 @@ class TransportMaker {
                                                                   CompletionSink& sink) = 0;
 };
 
-/// The transport of a run on several processes; where ranks are emulated, in the time of their costs.
+/// The transport of a run on several processes; where actions are given a time, in that time.
 /// Errors: throws BackendError when the bootstrap brings none.
 [[nodiscard]] std::unique_ptr<Transport> make_process_transport(const RunInput& input, CompletionSink& sink);
 

@@ -10,6 +10,7 @@
 #include "executor/rank_actions.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "stage_model/gradient_norm.hpp"
+#include "transport/emulated/emulated_transport.hpp"
 #include "transport/in_process/in_process_transport.hpp"
 
 namespace ppsim::gpu_backend {
@@ -126,7 +127,6 @@ class CpuWorker final : public Worker {
     const RankId rank = memory_.table.tensors[tensor].rank;
     if (options_.poison) devices_[number(rank)].fill(nullptr, tensors_.memory(tensor), kPoison);
   }
-  void interrupt() override {}
   double end_step() override {
     for (RankActions& rank : ranks_) {
       rank.end_step(nullptr);
@@ -175,6 +175,7 @@ std::unique_ptr<Worker> CpuBackend::make_worker(const RunInput& input, const Mem
 }
 
 std::unique_ptr<Transport> CpuBackend::make_transport(const RunInput& input, CompletionSink& sink) const {
+  if (input.times.given()) return std::make_unique<EmulatedTransport>(input, sink);
   return std::make_unique<InProcessTransport>(input.program, input.model, input.options.capabilities.credits,
                                               sink);
 }

@@ -5,21 +5,17 @@
 
 namespace ppsim::gpu_backend {
 
-/// The costs of a transfer stand under its SEND.
-Nanoseconds DelayedSink::cost(InstructionId id) const {
+Nanoseconds DelayedSink::time(InstructionId id) const {
   Nanoseconds longest = 0;
-  for (const Action& action : program_.actions(id)) {
-    const bool receives = is_receive(action.kind);
-    const Action priced = receives ? counterpart(action, program_.rank_of(id)) : action;
-    longest = std::max(longest, costs_(cost_class_of(priced)));
-  }
+  const auto members = static_cast<std::uint32_t>(program_.actions(id).size());
+  for (std::uint32_t member = 0; member < members; ++member) longest = std::max(longest, times_(id, member));
   return longest;
 }
 
 void DelayedSink::complete(std::span<const InstructionId> ends) {
   const auto now = WallClock::now();
   for (const InstructionId id : ends) {
-    const Nanoseconds takes = cost(id);
+    const Nanoseconds takes = time(id);
     if (takes == 0) {
       sink_.complete(std::array{id});
     } else {

@@ -3,20 +3,20 @@
 #include <memory>
 #include <mutex>
 
+#include "executor/action_times.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 #include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 
-/// Passes completions on when the time has passed that a table says a transfer or a collective takes, counted
-/// from when the ends have met. In a group, ends to one peer count as if they went side by side.
+/// Passes completions on when the time has passed that a transfer or a collective is given, counted from when
+/// the ends have met. The messages of a group go side by side, and each takes the time of the longest.
 class DelayedSink final : public CompletionSink {
  public:
   /// Requires: references that outlive the sink.
-  DelayedSink(const Program& program, const CostTable& costs, CompletionSink& sink)
-      : program_(program), costs_(costs), sink_(sink) {}
+  DelayedSink(const Program& program, const ActionTimes& times, CompletionSink& sink)
+      : program_(program), times_(times), sink_(sink) {}
 
   void complete(std::span<const InstructionId> ends) override;
   void in_flight() override { sink_.in_flight(); }
@@ -24,15 +24,15 @@ class DelayedSink final : public CompletionSink {
   void fail(std::exception_ptr failure) override { sink_.fail(std::move(failure)); }
 
  private:
-  [[nodiscard]] Nanoseconds cost(InstructionId id) const;
+  [[nodiscard]] Nanoseconds time(InstructionId id) const;
 
   const Program& program_;
-  const CostTable& costs_;
+  const ActionTimes& times_;
   CompletionSink& sink_;
   TimerQueue timers_;
 };
 
-/// A transport without content whose messages take the time of a table.
+/// A transport whose messages take the time that they are given.
 class DelayedTransport final : public Transport {
  public:
   /// Requires: an inner transport that tells `sink`.

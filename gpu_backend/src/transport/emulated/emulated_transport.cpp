@@ -2,14 +2,30 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
+
+#include "executor/payload.hpp"
 
 namespace ppsim::gpu_backend {
 
-EmulatedTransport::EmulatedTransport(const Program& program, const CostTable& costs,
-                                     std::optional<int> credits, CompletionSink& sink)
-    : program_(program), costs_(costs), credits_(credits), sink_(sink) {
+EmulatedTransport::EmulatedTransport(const RunInput& input, CompletionSink& sink)
+    : program_(input.program), model_(input.model), times_(input.times), sink_(sink) {
+  const auto& credits = input.options.capabilities.credits;
+  if (credits) credits_ = static_cast<std::size_t>(*credits);
   begin_step();
+}
+
+/// On the thread of the timers, which no exception may leave.
+template <class Call>
+void EmulatedTransport::at_its_time(const Call& call) {
+  try {
+    const std::lock_guard lock(mutex_);
+    call();
+    sink_.landed();
+  } catch (...) {
+    sink_.fail(std::current_exception());
+  }
 }
 
 void EmulatedTransport::begin_step() {
@@ -18,10 +34,6 @@ void EmulatedTransport::begin_step() {
   channels_.clear();
   meetings_.assign(program_.communicators().size(),
                    Meetings{.calls = std::vector<std::size_t>(ranks), .open = {}});
-}
-
-Nanoseconds EmulatedTransport::cost(InstructionId instruction, std::uint32_t member) const {
-  return costs_(cost_class_of(program_.actions(instruction)[member]));
 }
 
 void EmulatedTransport::post(std::span<const Transfer> group) {
@@ -41,25 +53,25 @@ void EmulatedTransport::progress(ChannelState& channel, Time now) {
   while (may_move(channel)) {
     channel.moving = true;
     const Transfer& send = channel.sends.front().transfer;
-    const Nanoseconds takes = cost(send.instruction, send.member);
+    const Nanoseconds takes = times_(send.instruction, send.member);
     if (takes == 0) {
       land(channel);
       continue;
     }
     const Time due = std::max(now, posted(channel)) + std::chrono::nanoseconds(takes);
     sink_.in_flight();
-    timers_.set(due, [this, &channel, due] {
-      const std::lock_guard lock(mutex_);
-      land(channel);
-      progress(channel, due);
-      sink_.landed();
-    });
+    timers_.set(due, [this, &channel, due] { at_its_time([&] { arrive(channel, due); }); });
   }
+}
+
+void EmulatedTransport::arrive(ChannelState& channel, Time due) {
+  land(channel);
+  progress(channel, due);
 }
 
 bool EmulatedTransport::may_move(const ChannelState& channel) const {
   if (channel.moving || channel.sends.empty()) return false;
-  return credits_ ? channel.arrived < *credits_ : !channel.receives.empty();
+  return credits_ ? channel.arrived.size() < *credits_ : !channel.receives.empty();
 }
 
 /// When the ends were there that the next message of a channel begins with.
@@ -70,24 +82,28 @@ EmulatedTransport::Time EmulatedTransport::posted(const ChannelState& channel) c
 
 void EmulatedTransport::land(ChannelState& channel) {
   channel.moving = false;
-  const InstructionId send = channel.sends.front().transfer.instruction;
+  const Transfer send = channel.sends.front().transfer;
   channel.sends.pop_front();
   if (credits_) {
-    sink_.complete(std::array{send});
-    ++channel.arrived;
+    channel.arrived.push_back(pack(send.payload));
+    sink_.complete(std::array{send.instruction});
     receive(channel);
   } else {
-    const InstructionId received = channel.receives.front().transfer.instruction;
+    const Transfer received = channel.receives.front().transfer;
     channel.receives.pop_front();
-    sink_.complete(std::array{send, received});
+    copy_payload(send.payload, received.payload);
+    sink_.complete(std::array{send.instruction, received.instruction});
   }
 }
 
 void EmulatedTransport::receive(ChannelState& channel) {
-  for (; channel.arrived > 0 && !channel.receives.empty(); --channel.arrived) {
-    const InstructionId received = channel.receives.front().transfer.instruction;
+  while (!channel.arrived.empty() && !channel.receives.empty()) {
+    const Transfer received = channel.receives.front().transfer;
+    check_sizes(size_of(received.payload), channel.arrived.front().size());
+    unpack(channel.arrived.front(), received.payload);
+    channel.arrived.pop_front();
     channel.receives.pop_front();
-    sink_.complete(std::array{received});
+    sink_.complete(std::array{received.instruction});
   }
 }
 
@@ -96,14 +112,11 @@ void EmulatedTransport::post(const CollectiveCall& call) {
   const Time now = WallClock::now();
   std::optional<std::vector<CollectiveCall>> meeting = join(call);
   if (!meeting) return;
-  const Nanoseconds takes = cost(meeting->front().instruction, 0);
+  const Nanoseconds takes = times_(meeting->front().instruction, 0);
   if (takes == 0) return end(*meeting);
   sink_.in_flight();
-  timers_.set(now + std::chrono::nanoseconds(takes), [this, meeting = *std::move(meeting)] {
-    const std::lock_guard alarm_lock(mutex_);
-    end(meeting);
-    sink_.landed();
-  });
+  timers_.set(now + std::chrono::nanoseconds(takes),
+              [this, meeting = *std::move(meeting)] { at_its_time([&] { end(meeting); }); });
 }
 
 /// Returns: the meeting that this call completes, in rank order.
@@ -126,6 +139,7 @@ std::optional<std::vector<CollectiveCall>> EmulatedTransport::join(const Collect
 void EmulatedTransport::end(const std::vector<CollectiveCall>& meeting) {
   std::vector<InstructionId> members;
   for (const CollectiveCall& member : meeting) members.push_back(member.instruction);
+  reduce(program_, model_, meeting);
   sink_.complete(members);
 }
 

@@ -1,26 +1,26 @@
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/ir/tables.hpp"
+#include "executor/worker.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 #include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 
-/// Messages and collectives without content that take the time of a table, by rendezvous or with credits.
+/// Messages and collectives of one process that take the time that they are given, by rendezvous or with
+/// credits. What they carry, where there is anything, is copied and reduced when that time is over.
 ///
 /// A channel moves one message at a time; the next one begins when the one before it was due to be out.
 class EmulatedTransport final : public Transport {
  public:
-  /// Requires: references that outlive the transport. `credits` as in TransportCapabilities.
-  EmulatedTransport(const Program& program, const CostTable& costs, std::optional<int> credits,
-                    CompletionSink& sink);
+  /// Requires: references that outlive the transport.
+  EmulatedTransport(const RunInput& input, CompletionSink& sink);
 
   void begin_step() override;
   void post(std::span<const Transfer> group) override;
@@ -33,10 +33,10 @@ class EmulatedTransport final : public Transport {
     Time at;
   };
   struct ChannelState {
-    std::deque<Posted> sends;     ///< posted and not out
-    std::deque<Posted> receives;  ///< posted and not complete
-    int arrived = 0;              ///< with credits: out and not received
-    bool moving = false;          ///< the first of `sends` is on its way
+    std::deque<Posted> sends;                    ///< posted and not out
+    std::deque<Posted> receives;                 ///< posted and not complete
+    std::deque<std::vector<std::byte>> arrived;  ///< with credits: out and not received
+    bool moving = false;                         ///< the first of `sends` is on its way
   };
   struct Meetings {
     std::vector<std::size_t> calls;  ///< per rank: how many it has made
@@ -44,18 +44,21 @@ class EmulatedTransport final : public Transport {
     std::size_t met = 0;  ///< meetings that all have joined
   };
 
+  template <class Call>
+  void at_its_time(const Call& call);
   void progress(ChannelState& channel, Time now);
   [[nodiscard]] bool may_move(const ChannelState& channel) const;
   [[nodiscard]] Time posted(const ChannelState& channel) const;
+  void arrive(ChannelState& channel, Time due);
   void land(ChannelState& channel);
   void receive(ChannelState& channel);
   [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
   void end(const std::vector<CollectiveCall>& meeting);
-  [[nodiscard]] Nanoseconds cost(InstructionId instruction, std::uint32_t member) const;
 
   const Program& program_;
-  const CostTable& costs_;
-  std::optional<int> credits_;
+  const CpuStageModel& model_;
+  const ActionTimes& times_;
+  std::optional<std::size_t> credits_;
   CompletionSink& sink_;
   std::mutex mutex_;
   std::map<Channel, ChannelState> channels_;

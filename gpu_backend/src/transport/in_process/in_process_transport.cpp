@@ -6,18 +6,6 @@
 #include "executor/payload.hpp"
 
 namespace ppsim::gpu_backend {
-namespace {
-
-void copy(const Payload& from, const Payload& to) {
-  check_sizes(size_of(to), size_of(from));
-  if (from[1].empty() && to[1].empty()) {
-    std::copy(from[0].begin(), from[0].end(), to[0].begin());
-  } else {
-    unpack(pack(from), to);
-  }
-}
-
-}  // namespace
 
 InProcessTransport::InProcessTransport(const Program& program, const CpuStageModel& model,
                                        std::optional<int> credits, CompletionSink& sink)
@@ -67,7 +55,7 @@ bool InProcessTransport::move_directly(ChannelState& channel, std::unique_lock<s
   channel.sends.pop_front();
   channel.receives.pop_front();
   lock.unlock();
-  copy(send.payload, receive.payload);
+  copy_payload(send.payload, receive.payload);
   sink_.complete(std::array{send.instruction, receive.instruction});
   lock.lock();
   return true;

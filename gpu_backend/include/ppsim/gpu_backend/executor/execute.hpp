@@ -98,6 +98,12 @@ struct RunOptions {
   std::function<void(const Error&)> when_late = {};
   /// Of each rank's device: a pool above it is refused, though what is alive at once might fit.
   std::optional<Bytes> memory_limit = std::nullopt;
+  /// Of every action of the Program how long it takes in a step, in the order of Program::all_actions(): of
+  /// an instruction that computes under its first one, the same for both ends of a message and for all
+  /// members of a collective. On the CPU it is complete no earlier, and later where it computes longer.
+  /// Empty: what the table says of an emulated device, what it computes on the CPU. Steps count from 0;
+  /// processes that share the ranks say the same. Not of GPUs.
+  std::function<std::vector<Nanoseconds>(int step)> action_times = {};
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
   /// The processes that share the ranks, as many to each and in their order, with the transport between them;
   /// null: this one alone. All of them execute the same.
