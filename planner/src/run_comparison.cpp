@@ -126,7 +126,9 @@ RunComparison compare_run(const Program& program, const TransportCapabilities& c
     kind.kind = key.kind;
     kind.count += static_cast<std::int64_t>(values.size());
     for (const Nanoseconds value : values) kind.measured += value;
-    kind.simulated += static_cast<Nanoseconds>(values.size()) * run.costs(key);
+  }
+  for (const auto& [key, values] : measured_durations(analyzed, {&run.simulated, 1})) {
+    for (const Nanoseconds value : values) kinds[key.kind].simulated += value;
   }
   const SizeTable no_sizes;
   RunComparison result;

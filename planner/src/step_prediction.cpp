@@ -7,6 +7,7 @@
 
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/planner/effects/disturbed_steps.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 
@@ -101,9 +102,14 @@ Expected<void> repeat(StepSimulator& simulator, VerifiedRun& result) {
 }
 
 /// The chosen step with the costs that predict it.
-Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
-  PPSIM_ASSIGN_OR_RETURN(auto simulated, simulator.trace(result.costs));
-  result.simulated = std::move(simulated);
+Expected<void> foretell(const StepSimulator& simulator, const DisturbedSteps* disturbed,
+                        VerifiedRun& result) {
+  if (disturbed != nullptr) {
+    const std::size_t forgotten = result.run.step_ns.size() - result.run.traces.size();
+    result.simulated = disturbed->trace(forgotten + result.compared);
+  } else {
+    PPSIM_ASSIGN_OR_RETURN(result.simulated, simulator.trace(result.costs));
+  }
   Nanoseconds last = 0;
   for (const Span& span : result.simulated.spans) last = std::max(last, span.end.time);
   result.simulated_step_ns = last;
@@ -117,15 +123,19 @@ Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& o
   auto compiled = compile(analyzed);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(analyzed, *std::move(compiled));
-  PPSIM_RETURN_IF_ERROR(choose(simulator, options.costs, result));
+  const DisturbedSteps* const disturbed = options.disturbed;
+  const CostTable* const given = disturbed != nullptr ? &disturbed->costs() : options.costs;
+  PPSIM_RETURN_IF_ERROR(choose(simulator, given, result));
+  if (disturbed != nullptr)
+    result.disturbed_steps_ns = disturbed->steps(static_cast<int>(result.run.step_ns.size()));
   if (result.timed()) {
     const std::span<const TimedTrace> traces = result.run.traces;
     const auto durations = measured_durations(analyzed, traces.subspan(traces.size() > 1 ? 1 : 0));
     result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
-    PPSIM_RETURN_IF_ERROR(repeat(simulator, result));
+    if (disturbed == nullptr) PPSIM_RETURN_IF_ERROR(repeat(simulator, result));
   }
-  if (options.costs == nullptr && !result.timed()) return {};
-  return foretell(simulator, result);
+  if (given == nullptr && !result.timed()) return {};
+  return foretell(simulator, disturbed, result);
 }
 
 }  // namespace ppsim::planner

@@ -9,6 +9,7 @@
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
+#include "ppsim/planner/effects/disturbed_steps.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "require_well_formed.hpp"
@@ -133,13 +134,17 @@ Expected<void> compare_gradients(const Program& program, const CpuStageModel& mo
 
 Expected<double> default_deadline_s(const Program& program, const TransportCapabilities& capabilities,
                                     const CostTable& costs) {
-  constexpr double kSlower = 10;  // times what the costs say
-  constexpr double kMin = 30;     // seconds
   PPSIM_ASSIGN_OR_RETURN(const auto trace, simulate_program(program, capabilities, costs));
   if (!trace) return 0.0;
   Nanoseconds makespan = 0;
   for (const Span& span : trace->spans) makespan = std::max(makespan, span.end.time);
-  return kMin + kSlower * static_cast<double>(makespan) / 1e9;
+  return default_deadline_s(makespan);
+}
+
+double default_deadline_s(Nanoseconds step) {
+  constexpr double kSlower = 10;  // times what the costs say
+  constexpr double kMin = 30;     // seconds
+  return kMin + kSlower * static_cast<double>(step) / 1e9;
 }
 
 GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff) {
@@ -156,6 +161,11 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   VerifiedRun result;
   RunOptions run = options.run;
   run.capabilities = capabilities_of(run);
+  if (options.disturbed != nullptr) {
+    run.action_times = [steps = *options.disturbed](int step) {
+      return steps.action_times(static_cast<std::uint64_t>(step));
+    };
+  }
   if (options.compare) {
     PPSIM_RETURN_IF_ERROR(check_comparable(program, model, run.backend));
   }

@@ -45,6 +45,10 @@ expect_err "a step did not finish within its deadline of 0.005 s"
 expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=10,B=20,c=1 --steps 1 --json
 expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"]'  # and how much more depends on the machine
 
+# With jitter, which all of them draw; what it computes is what it computes without.
+expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --unit F=5,B=10,c=1 --vary all=lognormal:0.3 --steps 4 --arithmetic integer --compare --json
+expect_json 'all(m >= 0.9 * s for m, s in zip(d["steps_ns"], d["jitter"]["simulated_steps_ns"])) and d["gradients_equal"]'
+
 # A process that nobody has started with others is one; one that MPI takes for that is told apart.
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi --json
 expect_json 'd["processes"] == [dict(d["processes"][0], process=0, first_rank=0, ranks=2, clock_offset_ns=0)]'

@@ -29,6 +29,13 @@ timeout $limit_s mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --micr
 [ "$found" -eq 4 ] || fail "exit $found of processes with other backends"
 expect_err "process 1 is about to run with another backend than process 0: emulated and not cpu"
 
+found=0
+same=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --backend emulated --unit F=1 --vary F=normal:0.1)
+timeout $limit_s mpirun --oversubscribe -np 1 "$ppsim" "${same[@]}" : \
+  -np 1 "$ppsim" "${same[@]}" --seed 2 >stdout 2>stderr || found=$?
+[ "$found" -eq 4 ] || fail "exit $found of processes with other seeds"
+expect_err "process 1 is about to run with other options than process 0"
+
 # A full machine on one process: the pool of rank 1 does not fit.
 found=0
 big=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --transformer layers=16,hidden=256,ffn=4096,vocab=4096 --unverified --steps 1)

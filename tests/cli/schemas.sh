@@ -68,6 +68,7 @@ follows check-certificate 0 check-certificate p.json p.cert "${unit[@]}" --memor
 follows synthesize 0 synthesize "${size[@]}" --activation-limit 4 --unit F=1,I=1,W=1 -o best.json
 follows run 0 run 1f1b "${small[@]}" --compare
 follows run 0 run 1f1b "${small[@]}" --backend emulated --unit F=2,B=4,c=0.2,A=1e6 --compare
+follows run 0 run 1f1b "${small[@]}" --unit F=2,B=4,c=0.2 --vary compute=lognormal:0.05
 follows profile 0 profile 1f1b "${small[@]}" -o table.json
 follows predict 0 predict gpipe "${small[@]}" --steps 2
 follows validate 0 validate "$data/../../studies/accuracy/data/stage_times_1f1b_pp8_a100.csv"

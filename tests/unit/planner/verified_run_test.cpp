@@ -5,6 +5,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/planner/effects/disturbed_steps.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim {
@@ -51,6 +52,33 @@ TEST(VerifiedRun, OnACpuKernelsAreRefused) {
   compared.compare = true;
   EXPECT_NE(refusal(2, compared).find("kernels and nothing for a CPU"), std::string::npos)
       << "there is no reference, and that is said before the run";
+}
+
+/// Step k of a run and sample k of the simulation are the same; what waking up takes only adds to it.
+TEST(VerifiedRun, DisturbedStepsAreThoseThatAreSimulated) {
+  CostBinding costs;
+  costs.tables.costs.set({OpKind::forward}, 300'000);
+  costs.tables.costs.set({OpKind::backward}, 600'000);
+  costs.tables.costs.set({OpKind::send_forward}, 200'000);
+  Disturbances disturbances;
+  disturbances.varying.push_back({std::nullopt, {.deviation = 0.5}});
+  disturbances.slow_links.push_back({RankId(0), RankId(1), 3});
+  const Program program = program_on(2);
+  const auto steps = DisturbedSteps::make(evaluate("1f1b", program, costs).value(), disturbances, 3).value();
+  VerifiedRunOptions options;
+  options.run.steps = 5;
+  options.run.kept_traces = 3;
+  options.disturbed = &steps;
+  for (const BackendOptions& backend :
+       {BackendOptions(CpuOptions{}), BackendOptions(EmulatedOptions{costs.tables.costs})}) {
+    options.run.backend = backend;
+    const VerifiedRun run = verify_then_run(program, NullModel(), options).value();
+    ASSERT_EQ(run.disturbed_steps_ns, steps.steps(5));
+    for (std::size_t k = 0; k < 5; ++k) EXPECT_GE(run.run.step_ns[k], run.disturbed_steps_ns[k]) << k;
+    EXPECT_EQ(run.simulated, steps.trace(2 + run.compared)) << "two traces are not kept";
+    EXPECT_EQ(run.simulated_step_ns, run.disturbed_steps_ns[2 + run.compared]);
+    EXPECT_FALSE(run.repeated_step_ns.has_value());
+  }
 }
 
 }  // namespace

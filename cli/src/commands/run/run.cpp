@@ -5,88 +5,20 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
-#include "options/backend_choice.hpp"
 #include "options/call_limits.hpp"
-#include "options/model_options.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/gpu_backend/executor/backends.hpp"
-#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "processes/several_processes.hpp"
 #include "run_output.hpp"
+#include "run_preparation.hpp"
 #include "sbatch.hpp"
 
 namespace ppsim::cli {
 namespace {
-
-constexpr int kKeptTraces = 100;  // of long runs, whose memory stays as it is
-
-struct RunCommandOptions {
-  InputOptions input;
-  CostOptions costs;
-  ModelOptions model;
-  BackendChoice device;
-  std::string certificate, trace, report, costs_out, extras;
-  std::string of_optimizer;  ///< an option that says how it updates
-  bool unverified = false, compare = false, emit_sbatch = false, transport_given = false;
-  int steps = 3;
-  std::optional<int> ranks_per_node;
-  std::optional<double> deadline_s;
-  std::optional<double> time_scale;
-};
-
-bool is_by_nccl(const BackendChoice& device) {
-  return device.backend == "cuda" && cuda_options(device).transport == CudaTransport::nccl;
-}
-
-/// The model that runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
-Expected<std::unique_ptr<StageModel>> model_of(const RunCommandOptions& options, const Subject& subject,
-                                               const Pipeline& pipeline) {
-  if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
-  return transformer_of(options.model, options.device, pipeline.stages() / subject.replicas,
-                        subject.costs ? subject.costs->slice_lengths : std::vector<int>());
-}
-
-Expected<Subject> subject_to_run(const RunCommandOptions& options) {
-  InputOptions input = options.input;
-  PPSIM_ASSIGN_OR_RETURN(const bool tied, is_tied(options.model));
-  input.tied = tied;
-  auto subject = read_subject(input, options.costs);
-  if (!subject || options.device.backend != "emulated") return subject;
-  if (!subject->costs) {
-    return tl::unexpected(needs_costs("an emulated run"));
-  }
-  PPSIM_ASSIGN_OR_RETURN(auto scaled,
-                         scaled_costs(subject->costs->tables.costs, options.time_scale.value_or(1)));
-  subject->costs->tables.costs = std::move(scaled);
-  return subject;
-}
-
-Expected<RunOptions> run_options(const RunCommandOptions& options, const Subject& subject) {
-  RunOptions run;
-  if (options.device.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
-  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
-  if (options.device.backend == "emulated") run.memory_limit = subject.costs->memory_limit;
-  run.unverified = options.unverified;
-  run.steps = options.steps;
-  run.kept_traces = kKeptTraces;
-  run.deadline_s = options.deadline_s;
-  PPSIM_ASSIGN_OR_RETURN(run.capabilities, buffers_from_text(options.device.buffers));
-  run.capabilities = capabilities_of(run);
-  return run;
-}
-
-Expected<std::optional<Certificate>> certificate_of(const RunCommandOptions& options) {
-  if (options.certificate.empty()) return std::optional<Certificate>();
-  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.certificate));
-  return certificate_from_json(text, options.certificate).map([](Certificate c) {
-    return std::optional<Certificate>(std::move(c));
-  });
-}
 
 /// Errors: the first; what can be written is.
 Expected<void> write_outputs(const RunCommandOptions& options, const TimedRun& measured,
@@ -107,23 +39,9 @@ Expected<void> write_outputs(const RunCommandOptions& options, const TimedRun& m
   return all;
 }
 
-/// Costs that predict what is measured, which those of --unit and --model do not for a CPU.
-bool has_given_costs(const RunCommandOptions& options) {
-  return options.device.backend == "emulated" || !options.costs.costs.empty();
-}
-
 /// Of bf16 and fp8 the CPU has no gradients to compare with.
 bool has_reference(const RunCommandOptions& options) {
   return options.model.arithmetic != "bf16" && options.model.arithmetic != "fp8";
-}
-
-/// The Program of the input, with the actions of --with where it is a Schedule.
-Expected<Program> program_to_run(const RunCommandOptions& options, const Subject& subject) {
-  if (options.extras.empty()) return default_program(subject);
-  PPSIM_RETURN_IF_ERROR(check_is_schedule(subject.ir, "--with"));
-  LoweringOptions lowering = default_lowering(subject);
-  PPSIM_RETURN_IF_ERROR(add_extras(lowering, options.extras, subject.ir));
-  return lowered_program(subject, lowering);
 }
 
 /// The Program that ran, and the device.
@@ -144,6 +62,7 @@ int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedR
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;
+  summary.seed = options.disturbances.seed;
   summary.kernels = ran.kernels;
   summary.exact = options.model.arithmetic == "integer";
   std::optional<RunComparison> comparison;
@@ -159,40 +78,6 @@ int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedR
     output.print(object);
   }
   return written ? code : exit_code(written.error().code);
-}
-
-/// Options that are of another backend than the one that was asked for.
-Expected<void> check_options(const RunCommandOptions& options) {
-  if (auto good = check_choice(options.device); !good) return good;
-  const bool emulated = options.device.backend == "emulated";
-  if (emulated && options.model != ModelOptions()) {
-    return make_error(ErrorCode::bad_argument, "an emulated run computes nothing and has no transformer",
-                      {.found = "--transformer, --arithmetic, --optimizer or --learning-rate",
-                       .expected = "--backend cpu or cuda"});
-  }
-  if (!options.time_scale || emulated) return {};
-  return make_error(ErrorCode::bad_argument, "--time-scale stretches what COSTS say of an emulated run",
-                    {.found = "--backend " + options.device.backend, .expected = "--backend emulated"});
-}
-
-/// All that a run needs but the processes and the devices.
-struct Prepared {
-  Subject subject;
-  Program program;
-  std::unique_ptr<StageModel> model;
-  std::optional<Certificate> certificate;
-  RunOptions run;
-};
-
-Expected<Prepared> prepare(const RunCommandOptions& options) {
-  PPSIM_ASSIGN_OR_RETURN(auto subject, subject_to_run(options));
-  PPSIM_ASSIGN_OR_RETURN(auto program, program_to_run(options, subject));
-  PPSIM_RETURN_IF_ERROR(check_updates(options.of_optimizer, program));
-  PPSIM_ASSIGN_OR_RETURN(auto model, model_of(options, subject, program.pipeline()));
-  PPSIM_ASSIGN_OR_RETURN(auto certificate, certificate_of(options));
-  PPSIM_ASSIGN_OR_RETURN(auto run, run_options(options, subject));
-  return Prepared{std::move(subject), std::move(program), std::move(model), std::move(certificate),
-                  std::move(run)};
 }
 
 /// Refuses the options that a process of a job cannot have.
@@ -248,18 +133,14 @@ Expected<int> run_prepared(const RunCommandOptions& options, const Output& outpu
   run.certificate_file = options.certificate;
   run.processes = processes;
   run.when_late = [&output](const Error& late) { end_late([&] { return report(late, output); }); };
-  const CostTable* costs = has_given_costs(options) ? prepared.subject.cost_table() : nullptr;
-  if (costs != nullptr && !options.deadline_s) {
-    PPSIM_ASSIGN_OR_RETURN(const auto deadline_s, default_deadline_s(program, run.capabilities, *costs));
-    run.deadline_rule.first_s = run.deadline_rule.more_s = deadline_s;
-    run.deadline_rule.times = 0;
-  }
   run.gradients = options.compare && options.device.backend != "emulated";
   PPSIM_ASSIGN_OR_RETURN(auto algorithms, RunAlgorithms::open(options.device, !output.silent));
   algorithms.give_to(run);
   const StageModel& model = *prepared.model;
-  const VerifiedRunOptions how{
-      .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
+  const VerifiedRunOptions how{.run = run,
+                               .compare = run.gradients && has_reference(options),
+                               .costs = has_given_costs(options) ? prepared.subject.cost_table() : nullptr,
+                               .disturbed = prepared.disturbed ? &*prepared.disturbed : nullptr};
   const auto result = verify_then_run(program, model, how);
   const auto kept = algorithms.keep();  // of a run that fails, too
   if (!result && processes != nullptr) return tl::unexpected(result.error());
@@ -281,7 +162,7 @@ Expected<void> check_inputs(const RunCommandOptions& options) {
 }
 
 int run(const RunCommandOptions& options, const Output& output) {
-  if (auto good = check_options(options); !good) return report(good.error(), output);
+  if (auto good = check_run_options(options); !good) return report(good.error(), output);
   if (options.emit_sbatch) return print_sbatch(options, output);
   const auto on_each = [&](const Output& own, Bootstrap* processes) {
     return run_prepared(options, own, processes);
@@ -305,9 +186,12 @@ int run(const RunCommandOptions& options, const Output& output) {
 void add_backend_options(Command& command, RunCommandOptions& options) {
   command
       .add_option("--backend", options.device.backend,
-                  "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
+                  "cpu; emulated: every action takes what COSTS say and computes nothing; cuda. With "
+                  "jitter (--vary, --slow-rank, ...) actions on the CPU take what COSTS say, too")
       .show_default();
-  command.add_option("--time-scale", options.time_scale, "emulated: takes so many times what COSTS say (1)")
+  command
+      .add_option("--time-scale", options.time_scale,
+                  "takes so many times what COSTS say, emulated or with jitter (1)")
       .check(positive());
   command
       .add_option(
@@ -364,6 +248,7 @@ void add_run(Command& program) {
   add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   add_backend_options(command, *options);
+  add_disturbance_options(command, options->disturbances);
   add_model_options(command, options->model);
   command.add_option("--with", options->extras,
                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule; with "
@@ -390,6 +275,7 @@ void add_run(Command& program) {
   add_recompute_option(command, options->costs);
   command.runs([options, command](const Output& output) {
     options->transport_given = command.has_been_given("--transport");
+    options->seed_given = command.has_been_given("--seed");
     for (const char* option : {"--learning-rate", "--optimizer"})
       if (command.has_been_given(option)) options->of_optimizer = option;
     return run(*options, output);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "options/disturbance_options.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
@@ -22,6 +23,61 @@ Bytes largest(const auto& values) {
   Bytes most = 0;
   for (const Bytes value : values) most = std::max(most, value);
   return most;
+}
+
+bool is_disturbed(const RunReport& report) { return !report.run.disturbed_steps_ns.empty(); }
+
+/// All steps of a run with jitter, measured and simulated one by one.
+struct Samples {
+  Spread simulated;
+  Spread measured;
+  double max_difference = 0;  ///< of a step, either way
+};
+
+Samples samples_of(const VerifiedRun& run) {
+  const std::vector<Nanoseconds>& simulated = run.disturbed_steps_ns;
+  const std::vector<Nanoseconds>& measured = run.run.step_ns;
+  Samples samples{spread_of({simulated.begin(), simulated.end()}),
+                  spread_of({measured.begin(), measured.end()})};
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    const auto expected = static_cast<double>(simulated[i]);
+    const double difference = std::abs(static_cast<double>(measured[i]) - expected);
+    samples.max_difference = std::max(samples.max_difference, difference / std::max(1.0, expected));
+  }
+  return samples;
+}
+
+Json jitter_json(const RunReport& report) {
+  const Samples samples = samples_of(report.run);
+  return {{"seed", report.seed},
+          {"simulated_steps_ns", report.run.disturbed_steps_ns},
+          {"simulated_step_ns", spread_json(samples.simulated)},
+          {"measured_step_ns", spread_json(samples.measured)},
+          {"max_difference", samples.max_difference}};
+}
+
+/// Mean and percentiles.
+std::vector<Nanoseconds> figures_of(const Spread& spread) {
+  std::vector<Nanoseconds> figures = {std::llround(spread.mean)};
+  for (const double value : spread.percentiles) figures.push_back(std::llround(value));
+  return figures;
+}
+
+void print_jitter(const RunReport& report) {
+  const Samples samples = samples_of(report.run);
+  const auto simulated = figures_of(samples.simulated);
+  const auto measured = figures_of(samples.measured);
+  std::vector<std::vector<std::string>> rows = {
+      {"step", "mean", "50 %", "90 %", "95 %", "99 %"}, {"simulated"}, {"measured"}, {"difference"}};
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    rows[1].push_back(time_text(simulated[i]));
+    rows[2].push_back(time_text(measured[i]));
+    rows[3].push_back(difference_text(measured[i], simulated[i]));
+  }
+  const std::size_t steps = report.run.run.step_ns.size();
+  std::cout << steps << (steps == 1 ? " step" : " steps") << " with jitter of seed " << report.seed
+            << ", each within " << percent_text(samples.max_difference) << " of its simulation:\n"
+            << table_text(rows);
 }
 
 /// Mean loss of a microbatch in each step; empty where there is nothing to lose.
@@ -113,6 +169,7 @@ void print_memory(const RunReport& report) {
 
 /// Where the costs of the simulation come from.
 std::string_view costs_text(const RunReport& report) {
+  if (is_disturbed(report)) return "its own jitter";
   if (report.given_costs) return "the given costs";
   return report.run.run.traces.size() == 1 ? "its own costs" : "the costs of the step before it";
 }
@@ -140,10 +197,10 @@ void print_loss(const RunReport& report) {
   std::cout << '\n';
 }
 
-/// Computation for padding, which a simulation has at the price of its kind. Runs leave it out, but for
-/// emulated ones.
+/// Computation for padding, which a simulation has at the price of its kind. Runs leave it out, but for those
+/// that take given times.
 std::int64_t padding_left_out(const RunReport& report) {
-  if (report.backend == "emulated") return 0;
+  if (report.backend == "emulated" || is_disturbed(report)) return 0;
   const auto is_left_out = [&](const Action& action) {
     return info(action.kind).resource == Resource::compute && is_padding(report.program.pipeline(), action);
   };
@@ -167,6 +224,7 @@ void print_times(const RunReport& report) {
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
   print_times(report);
+  if (is_disturbed(report)) print_jitter(report);
   if (const auto padding = padding_left_out(report); padding > 0 && result.simulated_step_ns)
     std::cout << "(the simulated step has " << padding
               << " computations for padding, which the measured one leaves out)\n";
@@ -272,6 +330,7 @@ Json run_json(const RunReport& report) {
                  {"program_hash", program_hash(report.program)}};
   if (const auto padding = padding_left_out(report); padding > 0) object["padding_left_out"] = padding;
   if (result.certificate) object["proved_transport"] = transport_name(*result.certificate);
+  if (is_disturbed(report)) object["jitter"] = jitter_json(report);
   if (report.given_costs) object["free_of_cost"] = free_kinds(result.costs, report.program);
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
   if (result.max_abs_difference) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct RunReport {
   const RunComparison* comparison = nullptr;  ///< where it was asked for
   int replicas = 1;                           ///< that the ranks are of
   std::string kernels = {};                   ///< what computed that could be computed otherwise
+  std::uint64_t seed = 1;                     ///< of steps that were disturbed
   bool exact = false;                         ///< in integers modulo 2^64, whose loss means nothing
 };
 

@@ -14,12 +14,16 @@
 
 namespace ppsim::planner {
 
+class DisturbedSteps;
+
 struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
   bool compare = false;          ///< gradients against the unpipelined reference
   double verify_timeout_s = 60;  ///< seconds
   /// Predict every step; null: what a step took predicts the one behind it, in pairs after the first step.
   const CostTable* costs = nullptr;
+  /// Step k of the run takes the times of its sample k, which predicts it. Null: nothing is disturbed.
+  const DisturbedSteps* disturbed = nullptr;
 };
 
 /// The verdict on the gradients of a run, compared with the unpipelined reference.
@@ -43,16 +47,18 @@ struct VerifiedRun {
   std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
   Tables measured;  ///< of all kept steps but the first, or of the only one; none where nothing was timed
   CostTable costs;  ///< that predict: those given, else of the step before the compared one
-  TimedTrace simulated;  ///< of the same Program under `costs`
-  /// Index of the trace beside it. Under given costs that of the median step; else the median of measured
-  /// over simulated.
+  TimedTrace simulated;  ///< of the same Program under `costs`, disturbed as the compared step was
+  /// Index of the trace beside it. Under given costs that of the median step, disturbed or not; else the
+  /// median of measured over simulated.
   std::size_t compared = 0;
   std::size_t predicted_steps = 0;               ///< of which it is the median
+  std::vector<Nanoseconds> disturbed_steps_ns;   ///< simulated, of each finished step that was disturbed
   Nanoseconds measured_step_ns = 0;              ///< of that step
   std::optional<Nanoseconds> simulated_step_ns;  ///< where costs were given, or measured
-  std::optional<Nanoseconds> repeated_step_ns;  ///< from the mean costs of that very step, where it was timed
-  std::vector<Bytes> proved_bytes;              ///< per rank; empty for an unverified run
-  std::optional<double> max_abs_difference;     ///< 0 only if all gradients are equal bit by bit
+  /// From the mean costs of that very step, where it was timed, and its costs were not disturbed.
+  std::optional<Nanoseconds> repeated_step_ns;
+  std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
+  std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
   std::string gradients_hash;                ///< of the last step; empty where the run hands no gradients out
   std::optional<double> largest_gradient;    ///< of the reference, by its absolute value
   std::optional<GradientVerdict> gradients;  ///< where they were compared
@@ -72,6 +78,8 @@ struct VerifiedRun {
 [[nodiscard]] Expected<double> default_deadline_s(const Program& program,
                                                   const TransportCapabilities& capabilities,
                                                   const CostTable& costs);
+/// The same where the step is known.
+[[nodiscard]] double default_deadline_s(Nanoseconds step);
 
 /// Proves well-formedness, matching, deadlock freedom and the worst-case memory under the transport of the
 /// run, unless a certificate is given or the run is to be unverified, which still has to be of a Program that
