@@ -96,11 +96,13 @@ std::vector<DisturbedItems::Draw> draws_of(const Program& program, const Disturb
   return draws;
 }
 
-Expected<void> check_factors(const Disturbances& disturbances) {
-  const auto is_bad = [](const auto& slow) { return !(slow.factor >= 0 && slow.factor <= 1e6); };
-  if (std::ranges::any_of(disturbances.slow_ranks, is_bad) ||
-      std::ranges::any_of(disturbances.slow_links, is_bad))
-    return make_error(ErrorCode::bad_argument, "a factor out of range", {.expected = "0 to 1000000"});
+template <class Slow>
+Expected<void> check_factors(const std::vector<Slow>& slow) {
+  for (const Slow& one : slow) {
+    if (!(one.factor >= 0 && one.factor <= 1e6))
+      return make_error(ErrorCode::bad_argument, "a factor out of range",
+                        {.found = std::to_string(one.factor), .expected = "0 to 1000000"});
+  }
   return {};
 }
 
@@ -108,7 +110,8 @@ Expected<void> check_factors(const Disturbances& disturbances) {
 
 Expected<DisturbedItems> disturbed_items(PricedItems priced, const AnalyzedProgram& analyzed,
                                          const Disturbances& disturbances) {
-  PPSIM_RETURN_IF_ERROR(check_factors(disturbances));
+  PPSIM_RETURN_IF_ERROR(check_factors(disturbances.slow_ranks));
+  PPSIM_RETURN_IF_ERROR(check_factors(disturbances.slow_links));
   const Program& program = analyzed.program();
   DisturbedItems made{std::move(priced), {}, {}, {}, {}, {}, {}};
   made.item_of = items_of_actions(made.priced.program, analyzed);

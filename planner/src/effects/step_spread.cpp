@@ -35,6 +35,8 @@ Spread spread_of(std::vector<double> values) {
 
 namespace {
 
+constexpr int kMaxThreads = 1024;
+
 /// The result of one sample.
 struct Sample {
   Nanoseconds step = 0;
@@ -121,9 +123,10 @@ Expected<void> check_options(const SpreadOptions& options) {
   if (options.samples < 1)
     return make_error(ErrorCode::bad_argument, "samples out of range",
                       {.found = std::to_string(options.samples), .expected = "1 or more"});
-  if (options.threads < 1)
-    return make_error(ErrorCode::bad_argument, "threads out of range",
-                      {.found = std::to_string(options.threads), .expected = "1 or more"});
+  if (options.threads < 1 || options.threads > kMaxThreads)
+    return make_error(
+        ErrorCode::bad_argument, "threads out of range",
+        {.found = std::to_string(options.threads), .expected = "1 to " + std::to_string(kMaxThreads)});
   return {};
 }
 
