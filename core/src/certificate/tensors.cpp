@@ -3,8 +3,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "causality.hpp"
 #include "clocks.hpp"
-#include "news.hpp"
 #include "parts.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"

@@ -37,7 +37,7 @@ Certificate without_reuse(const Program& program, const SizeTable& sizes,
   return certificate;
 }
 
-/// The checker asks the clocks of the ranks alone first, and follows the news of some tracks where they do
+/// The checker asks the clocks of the ranks alone first, and follows some tracks over all ranks where they do
 /// not tell: neither may change what it finds.
 RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ()) {
   const Schedule schedule = *schedules(general_shapes());

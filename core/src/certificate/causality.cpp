@@ -1,4 +1,4 @@
-#include "news.hpp"
+#include "causality.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,7 @@
 namespace ppsim {
 namespace {
 
-constexpr std::size_t kMaxTracksAtOnce = 64;              // whose news are followed together
+constexpr std::size_t kMaxTracksAtOnce = 64;              // that are followed together
 constexpr std::size_t kMaxCounts = std::size_t{1} << 25;  // held at once
 constexpr std::size_t kNowhere = ~std::size_t{0};
 

@@ -15,8 +15,8 @@ struct Precedence {
   std::uint32_t item = 0;  ///< as in RunOrder: start or completion of an instruction
 };
 
-/// Looks for what does not hold, following the news of the tracks in question through whatever ranks they go,
-/// from the first of the instructions to the last of the items.
+/// Looks for a precedence that does not hold: follows how far each rank can tell that the tracks in question
+/// have come, over all ranks, from the first of the instructions to the last of the items.
 /// Requires: `order` holds for the graph.
 /// Returns: the index of one that some timing breaks.
 [[nodiscard]] std::optional<std::size_t> find_broken(const CertificateTracks& tracks,
