@@ -53,8 +53,8 @@ Nanoseconds middle_time(const std::vector<Nanoseconds>& ends) {
 /// Free ranks start what is ready, by time.
 class ListRun {
  public:
-  ListRun(const VProblem& problem, const VOrder& order, ReorderPolicy overtaking)
-      : problem_(problem), order_(order), overtaking_(overtaking), ranks_(order.size()) {
+  ListRun(const VProblem& problem, const VOrder& order, ReorderPolicy policy)
+      : problem_(problem), order_(order), policy_(policy), ranks_(order.size()) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       rank.done.assign(order[r].size(), 0);
@@ -125,7 +125,7 @@ class ListRun {
       const bool first = place == rank.head;
       if (place >= best) continue;
       if (is_forward(kind) && !fits(rank, row, place)) continue;
-      if (is_weight(kind) && !first && overtaking_ == ReorderPolicy::but_last) {
+      if (is_weight(kind) && !first && policy_ == ReorderPolicy::but_last) {
         spare = std::min(spare, place);
       } else {
         best = place;
@@ -173,7 +173,7 @@ class ListRun {
 
   const VProblem& problem_;
   const VOrder& order_;
-  ReorderPolicy overtaking_;
+  ReorderPolicy policy_;
   std::vector<Rank> ranks_;
   std::vector<Nanoseconds> ends_;  // of the microbatches
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -263,9 +263,9 @@ VKind kind_of(const Action& action, int ranks) {
 
 }  // namespace
 
-VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy overtaking) {
-  if (overtaking == ReorderPolicy::none) return FixedRun(problem, order).run();
-  return ListRun(problem, order, overtaking).run();
+VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy policy) {
+  if (policy == ReorderPolicy::none) return FixedRun(problem, order).run();
+  return ListRun(problem, order, policy).run();
 }
 
 VOrder order_of(const Schedule& schedule) {

@@ -47,7 +47,7 @@ struct VRun {
 /// Runs an order under the costs; a rank that is free starts what is ready and allowed, an F only if the
 /// order that is left still keeps the limit. Order: O(actions log ranks), for F times those that it
 /// overtakes.
-[[nodiscard]] VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy overtaking);
+[[nodiscard]] VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy policy);
 
 /// The order of a Schedule of the V placement.
 [[nodiscard]] VOrder order_of(const Schedule& schedule);
