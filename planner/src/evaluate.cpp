@@ -135,7 +135,7 @@ Expected<SimulatedStep> evaluate(std::string name, Program program, CostBinding 
   static_cast<void>(analyzed.timed_graph());
   phases.graph = watch.lap();
   auto run = checked_run(analyzed, costs.tables, phases);
-  if (!run) return tl::unexpected(run.error());
+  PPSIM_RETURN_IF_ERROR(run);
   if (!*run) return tl::unexpected(to_error(analyzed.program(), run->error()));
   static_cast<void>(watch.lap());
   SimulatedStep result{std::move(name), std::move(analyzed), std::move(costs), **std::move(run), {}};

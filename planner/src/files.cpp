@@ -107,7 +107,7 @@ Expected<void> write_text_file(const std::string& path, std::string_view text) {
     if (std::filesystem::is_directory(path, ignored)) return cannot("write", path, EISDIR);
     return write_stream(path, text, path);
   }
-  if (auto good = check_replaceable(path); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_replaceable(path));
   const std::string temporary = temporary_of(path);
   if (auto written = write_stream(path, text, temporary); !written) {
     std::remove(temporary.c_str());

@@ -42,7 +42,7 @@ Expected<Prediction> predict(const Program& program, const StageModel& model, co
                              const ExpectedTimes& expected) {
   PPSIM_RETURN_IF_ERROR(check_costs(expected.costs, program));
   const auto ran = verify_then_run(program, model, {.run = run, .costs = &expected.costs});
-  if (!ran) return tl::unexpected(ran.error());
+  PPSIM_RETURN_IF_ERROR(ran);
   if (ran->run.outcome == RunOutcome::deadlock) return make_error(ErrorCode::deadlock, "the run hung");
   if (!ran->timed()) return make_error(ErrorCode::bad_argument, "a run without profile has no bubble");
   const RunComparison comparison = compare_run(program, run.capabilities, *ran);

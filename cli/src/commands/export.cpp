@@ -48,12 +48,12 @@ std::string trace_name(RankId rank) { return "trace." + std::to_string(rank.valu
 
 Expected<Export> chakra_traces(const ExportOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
-  auto subject = read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
-  if (!subject) return tl::unexpected(subject.error());
-  if (!subject->costs) return tl::unexpected(needs_costs("chakra"));
-  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(*subject, policy));
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(options.input, options.costs,
+                                                    policy.value_or(CommunicatorPolicy::per_edge)));
+  if (!subject.costs) return tl::unexpected(needs_costs("chakra"));
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(subject, policy));
   PPSIM_ASSIGN_OR_RETURN(const auto step,
-                         evaluate(subject->name, std::move(program), *std::move(subject->costs)));
+                         evaluate(subject.name, std::move(program), *std::move(subject.costs)));
   const ChakraInput input = {step.analyzed, step.costs.tables.costs, step.costs.tables.sizes};
   PPSIM_RETURN_IF_ERROR(check_chakra(input));
   Export result;

@@ -48,15 +48,14 @@ Expected<Drawing> drawing_of(const ShowOptions& options, const Output& output) {
     if (!trace) return tl::unexpected(of_other_costs(trace.error(), is_schedule));
     return Drawing{subject.name, std::move(program), *std::move(trace)};
   }
-  auto step = evaluate(subject.name, std::move(program), *std::move(subject.costs));
-  if (!step) return tl::unexpected(step.error());
-  Drawing drawing{std::move(step->name), step->program(), std::move(step->trace), !costs.unit.empty()};
+  PPSIM_ASSIGN_OR_RETURN(auto step, evaluate(subject.name, std::move(program), *std::move(subject.costs)));
+  Drawing drawing{std::move(step.name), step.program(), std::move(step.trace), !costs.unit.empty()};
   if (!options.memory) return drawing;
-  if (!step->costs.has_sizes)
+  if (!step.costs.has_sizes)
     return make_error(
         ErrorCode::bad_argument, "--memory needs sizes",
         {.found = "", .expected = "--unit with A, such as F=1,B=2,A=1e9, or --costs or --model"});
-  drawing.memory = std::move(step->metrics.memory);
+  drawing.memory = std::move(step.metrics.memory);
   return drawing;
 }
 

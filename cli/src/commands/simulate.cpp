@@ -65,7 +65,7 @@ Expected<Simulated> simulated(const SimulateOptions& options, const TransportCap
   PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_of(options));
   const CommunicatorPolicy communicators = policy.value_or(CommunicatorPolicy::per_edge);
   auto subject = read_subject(options.input, options.costs, communicators);
-  if (!subject) return tl::unexpected(subject.error());
+  PPSIM_RETURN_IF_ERROR(subject);
   if (!subject->costs) return tl::unexpected(needs_costs("simulate"));
   const std::optional<Target>& target = options.input.loaded_by;
   Stopwatch watch;

@@ -267,7 +267,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   PhaseTimes phases;
   Stopwatch watch;
   auto ir = read_ir(input, source, {dialect, policy, target}, native_program);
-  if (!ir) return tl::unexpected(ir.error());
+  PPSIM_RETURN_IF_ERROR(ir);
   (names_file(input.input) ? phases.reading : phases.generation) = watch.lap();
   if (target != nullptr) {
     PPSIM_RETURN_IF_ERROR(check_runs(*target, *ir));

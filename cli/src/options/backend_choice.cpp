@@ -84,7 +84,7 @@ Expected<void> check_choice(const BackendChoice& choice) {
 }
 
 Expected<void> open_backend(const BackendChoice& choice) {
-  if (auto good = check_choice(choice); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_choice(choice));
   if (choice.backend != "cuda") return {};
   auto libraries = check_libraries(cuda_options(choice));
   if (!libraries && libraries.error().code == ErrorCode::bad_argument) return libraries;

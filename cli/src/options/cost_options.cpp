@@ -140,7 +140,7 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
                       {.found = "--costs " + options.costs,
                        .expected = "a file, or --plugin with what registers this name"});
   }
-  if (!text) return tl::unexpected(text.error());
+  PPSIM_RETURN_IF_ERROR(text);
   return tables_from_json(*text, options.costs).map([](Tables tables) {
     return std::optional<CostSource>(std::move(tables));
   });

@@ -206,10 +206,9 @@ std::optional<Expected<std::string>> text_from_plugin(const std::string& name,
 std::optional<Expected<CostModel>> cost_model_from_plugin(const std::string& words) {
   const auto* const found = find(cost_models(), words.substr(0, words.find(':')));
   if (found == nullptr) return std::nullopt;
-  auto settings = settings_of(words);
-  if (!settings) return tl::unexpected(settings.error());
+  PPSIM_ASSIGN_OR_RETURN(auto settings, settings_of(words));
   return CostModel(
-      [model = *found, words, settings = *std::move(settings)](const Pipeline& pipeline) -> Expected<Tables> {
+      [model = *found, words, settings = std::move(settings)](const Pipeline& pipeline) -> Expected<Tables> {
         PPSIM_ASSIGN_OR_RETURN(const auto text, tables_text(model, settings, pipeline));
         return tables_from_json(text, words);
       });

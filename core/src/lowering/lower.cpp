@@ -125,10 +125,10 @@ Expected<void> check_stage(const Pipeline& pipeline, StageId stage) {
 
 Expected<void> check_stages(const Pipeline& pipeline, const LoweringOptions& options) {
   for (const auto& [stage, choice] : options.recompute.stages()) {
-    if (auto good = check_stage(pipeline, stage); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_stage(pipeline, stage));
   }
   for (const StageId stage : options.offload.stages) {
-    if (auto good = check_stage(pipeline, stage); !good) return good;
+    PPSIM_RETURN_IF_ERROR(check_stage(pipeline, stage));
   }
   return {};
 }
@@ -336,7 +336,7 @@ Expected<LineRows> insert_transfers(const Lowering& lowering, const StepRows& ro
   const auto walked = walk(lowering.pipeline, rows, lowering.costs,
                            [&](WalkItems items) { follower.give(std::move(items)); });
   follower.finish();
-  if (!walked) return tl::unexpected(walked.error());
+  PPSIM_RETURN_IF_ERROR(walked);
   return std::move(inserter).finish();
 }
 

@@ -146,7 +146,7 @@ Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size
   }
   std::vector<std::unique_ptr<Bootstrap>> result;
   for (auto& end : ends) {
-    if (!end) return tl::unexpected(end.error());
+    PPSIM_RETURN_IF_ERROR(end);
     result.push_back(*std::move(end));
   }
   return result;

@@ -67,13 +67,11 @@ class Reader {
 
   Expected<LinearCost> interval(const std::string& key, std::string_view text) {
     const std::size_t dots = text.find("..");
-    const auto least = units(text.substr(0, dots));
-    const auto most = units(text.substr(dots + 2));
-    if (!least) return tl::unexpected(least.error());
-    if (!most) return tl::unexpected(most.error());
-    if (*least > *most) return bad_cost(text, "least..most");
-    if (*least == *most) return LinearCost{*least, {}};
-    result_.variables.push_back({key, *least, *most});
+    PPSIM_ASSIGN_OR_RETURN(const auto least, units(text.substr(0, dots)));
+    PPSIM_ASSIGN_OR_RETURN(const auto most, units(text.substr(dots + 2)));
+    if (least > most) return bad_cost(text, "least..most");
+    if (least == most) return LinearCost{least, {}};
+    result_.variables.push_back({key, least, most});
     return LinearCost{0, {{static_cast<int>(result_.variables.size()) - 1, 1}}};
   }
 

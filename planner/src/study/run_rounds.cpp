@@ -86,7 +86,7 @@ std::string keys_of(StudyStore* store, Expected<Results>& known) {
 Expected<std::set<std::string>> known_keys(StudyStore* store, const StudyGroup& group) {
   Expected<Results> known;
   const std::string own = keys_of(store, known);
-  if (!known) return tl::unexpected(known.error());
+  PPSIM_RETURN_IF_ERROR(known);
   PPSIM_ASSIGN_OR_RETURN(const auto texts, group.exchange(own));
   const json keys = json::parse(texts.front(), nullptr, false);
   if (!keys.is_array()) return make_error(ErrorCode::io, "a process of the study has sent something else");

@@ -48,12 +48,12 @@ Expected<std::string> proved_text(const Target& target, const Program& program, 
                                   CommunicatorPolicy policy) {
   PPSIM_RETURN_IF_ERROR(check_runs(target, program));
   auto usable = with_communicators(program, policy);
-  if (!usable) return tl::unexpected(usable.error());
+  PPSIM_RETURN_IF_ERROR(usable);
   auto text = ir_text(*usable, path, target.dialect);
   if (!text) return text;
   if (suffix_of(path) == ".csv") {
     usable = program_from_csv(*text, path, target.dialect, policy);
-    if (!usable) return tl::unexpected(usable.error());
+    PPSIM_RETURN_IF_ERROR(usable);
   }
   PPSIM_RETURN_IF_ERROR(prove_for(target, *usable));
   return text;

@@ -79,17 +79,16 @@ struct Traced {
 
 Expected<void> read_steps(const CalibrateOptions& options, const TransportCapabilities& capabilities,
                           const Output& output, Traced& traced) {
-  auto subject = read_subject(options.input, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));
-  note_assumed_communicators(*subject, output);
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(options.input, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  note_assumed_communicators(subject, output);
   traced.program.emplace(std::move(program), capabilities);
-  const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
+  const bool is_schedule = std::holds_alternative<Schedule>(subject.ir);
   auto steps = read_measured_steps(options.traces, traced.program->program());
   if (!steps) return tl::unexpected(of_other_costs(steps.error(), is_schedule));
   traced.request.program = &*traced.program;
   traced.request.steps = *std::move(steps);
-  if (subject->costs) traced.request.costs = std::move(subject->costs->tables.costs);
+  if (subject.costs) traced.request.costs = std::move(subject.costs->tables.costs);
   return {};
 }
 

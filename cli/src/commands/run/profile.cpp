@@ -66,7 +66,7 @@ Expected<Profile> profiled(const Measurement& measurement) {
   const auto held = hold_devices(run, max_ranks(programs));
   auto tables = profile(programs, *model, run);
   PPSIM_RETURN_IF_ERROR(algorithms.keep());
-  if (!tables) return tl::unexpected(tables.error());
+  PPSIM_RETURN_IF_ERROR(tables);
   const std::string kernels = kernels_text(measurement.device, *model, programs.front().pipeline());
   return Profile{*std::move(tables), algorithms.added_to(kernels)};
 }

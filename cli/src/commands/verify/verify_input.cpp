@@ -70,13 +70,9 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
 
 Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subject& subject) {
   VerifyOptions result;
-  const auto properties = properties_of(options.properties);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!properties) return tl::unexpected(properties.error());
-  PPSIM_RETURN_IF_ERROR(check_grounds(options, *properties));
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  result.properties = *properties;
-  result.capabilities = *capabilities;
+  PPSIM_ASSIGN_OR_RETURN(result.properties, properties_of(options.properties));
+  PPSIM_RETURN_IF_ERROR(check_grounds(options, result.properties));
+  PPSIM_ASSIGN_OR_RETURN(result.capabilities, capabilities_of(options.transport, options.costs.spread));
   result.timeout_s = options.remaining_s();
   result.memory_budget = options.budget;
   result.state_limit = options.state_limit;
@@ -91,7 +87,7 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                     const std::optional<CommunicatorPolicy>& policy) {
   const auto subject =
       read_subject(request.input, request.costs, policy.value_or(CommunicatorPolicy::per_edge));
-  if (!subject) return tl::unexpected(subject.error());
+  PPSIM_RETURN_IF_ERROR(subject);
   const std::optional<Target>& target = request.input.loaded_by;
   PPSIM_RETURN_IF_ERROR(target ? communicators_for(*target, policy) : Expected<CommunicatorPolicy>());
   PPSIM_ASSIGN_OR_RETURN(auto asked, verify_options(request, *subject));

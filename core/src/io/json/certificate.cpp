@@ -127,12 +127,11 @@ class CertificateReader {
     certificate_.capabilities_hash = root_.at("capabilities_hash").get<std::string>();
     certificate_.capabilities = read_capabilities(root_.at("capabilities"));
     certificate_.properties = root_.at("properties").get<std::vector<std::string>>();
-    auto order = for_each_item({"order"}, root_.at("order"), [&](std::string_view& text) {
+    PPSIM_RETURN_IF_ERROR(for_each_item({"order"}, root_.at("order"), [&](std::string_view& text) {
       const auto item = take_listed_number<std::uint32_t>(text);
       if (item) certificate_.order.push_back(*item);
       return item.has_value();
-    });
-    if (!order) return tl::unexpected(order.error());
+    }));
     const auto memory = root_.find("memory");
     for (std::size_t i = 0; memory != root_.end() && i < memory->size(); ++i) {
       PPSIM_RETURN_IF_ERROR(read_witness(i, memory->at(i)));

@@ -74,10 +74,9 @@ Expected<Schedule> read_schedule(const RowFile& from) {
   PPSIM_RETURN_IF_ERROR(file.validate("schedule"));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
   ScheduleBuilder builder(file.root().value("name", ""), pipeline);
-  const auto read = read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
+  PPSIM_RETURN_IF_ERROR(read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
     return parse_step(pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
-  });
-  if (!read) return tl::unexpected(read.error());
+  }));
   auto schedule = std::move(builder).build();
   if (!schedule) return file.error_at({"rows"}, schedule.error());
   return schedule;
@@ -111,12 +110,11 @@ Expected<Program> read_program(const RowFile& from) {
   PPSIM_ASSIGN_OR_RETURN(const auto delay, read_send_done_delay(file));
   draft.send_done_delay = delay;
   draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline.ranks()));
-  const auto read = read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
+  PPSIM_RETURN_IF_ERROR(read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
     return parse_instruction(pipeline, text).map([&](InstructionDraft item) {
       draft.rows[rank].push_back(std::move(item));
     });
-  });
-  if (!read) return tl::unexpected(read.error());
+  }));
   auto program = ProgramBuilder::build(pipeline, draft);
   if (!program) return file.error_at({"ranks"}, program.error());
   return program;

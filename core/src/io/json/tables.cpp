@@ -167,13 +167,12 @@ Expected<Tables> tables_from_json(std::string_view text, const std::string& file
   PPSIM_RETURN_IF_ERROR(parsed.format({kTablesFormat}));
   PPSIM_RETURN_IF_ERROR(parsed.validate("tables"));
   Tables tables;
-  const auto costs =
+  PPSIM_RETURN_IF_ERROR(
       read_entries(parsed, "costs", tables.costs, [&](const json& entry, const JsonPath& path) {
         auto cost = read_cost(parsed, entry, path);
         if (cost) read_spread(entry, cost->first, tables.spreads);
         return cost;
-      });
-  if (!costs) return tl::unexpected(costs.error());
+      }));
   PPSIM_RETURN_IF_ERROR(read_beside_transfers(parsed, tables));
   PPSIM_RETURN_IF_ERROR(
       read_entries(parsed, "sizes", tables.sizes,

@@ -88,7 +88,7 @@ Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
   if (!cell.text.starts_with('(')) return scan_into(cell, cell.text, alphabet);
   PPSIM_ASSIGN_OR_RETURN(const auto parts, scan_pair(cell.text));
   for (const std::string_view part : parts) {
-    if (auto scanned = scan_into(cell, part, alphabet); !scanned) return scanned;
+    PPSIM_RETURN_IF_ERROR(scan_into(cell, part, alphabet));
   }
   return {};
 }

@@ -238,18 +238,18 @@ Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramD
   std::vector<TorchWait> waits;
   if (writer.writes_waits()) waits = plan_waits(row);
   if (writer.writes_waits() && has_after(row)) {
-    if (auto said = check_waits(row, waits); !said) return said;
+    PPSIM_RETURN_IF_ERROR(check_waits(row, waits));
   }
   auto wait = waits.begin();
   for (int i = 0; i <= static_cast<int>(row.size()); ++i) {
     for (; wait != waits.end() && wait->before == i; ++wait) {
       const Action& action = row[static_cast<std::size_t>(wait->what)].actions[0];
-      if (auto added = writer.add_wait(action); !added) return added;
+      PPSIM_RETURN_IF_ERROR(writer.add_wait(action));
     }
     if (i == static_cast<int>(row.size())) break;
     const InstructionId id(program.first(rank).value() + i);
-    if (auto good = check_cell(program, id, writer.writes_waits()); !good) return good;
-    if (auto added = writer.add_cell(program.actions(id)); !added) return added;
+    PPSIM_RETURN_IF_ERROR(check_cell(program, id, writer.writes_waits()));
+    PPSIM_RETURN_IF_ERROR(writer.add_cell(program.actions(id)));
   }
   return {};
 }

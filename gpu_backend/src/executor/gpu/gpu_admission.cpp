@@ -58,15 +58,14 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
 }
 
 Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
-  const auto refused = [](const Expected<void>& why) { return tl::unexpected(why.error()); };
-  if (auto good = check_gpu_options(input.program, input.options); !good) return refused(good);
-  if (auto good = input.model.check(input.program.pipeline()); !good) return refused(good);
-  if (auto good = input.model.check_actions(input.program); !good) return refused(good);
+  PPSIM_RETURN_IF_ERROR(check_gpu_options(input.program, input.options));
+  PPSIM_RETURN_IF_ERROR(input.model.check(input.program.pipeline()));
+  PPSIM_RETURN_IF_ERROR(input.model.check_actions(input.program));
   const SizeTable sizes = input.model.sizes(input.program.pipeline());
-  if (auto good = agree(input.program, {sizes, input.identity}, input.options); !good) return refused(good);
+  PPSIM_RETURN_IF_ERROR(agree(input.program, {sizes, input.identity}, input.options));
   RunOptions run = input.options;
   run.capabilities = capabilities_of(run);
-  if (auto good = admit(input.program, sizes, run); !good) return refused(good);
+  PPSIM_RETURN_IF_ERROR(admit(input.program, sizes, run));
   return ranks_here(input.program, input.options);
 }
 

@@ -311,13 +311,13 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument, "on a GPU side edges number no microbatches among padding",
                         {.found = "a side edge and padding", .expected = "one of them, or a CPU"});
     }
-    if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
-    if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;
-    if (auto good = transformer::check_roles(pipeline, config_.layers); !good) return good;
+    PPSIM_RETURN_IF_ERROR(transformer::check_slices(config_, pipeline.slices()));
+    PPSIM_RETURN_IF_ERROR(check_fp8_slices(config_, pipeline.slices()));
+    PPSIM_RETURN_IF_ERROR(transformer::check_roles(pipeline, config_.layers));
     return transformer::check_vocabulary(pipeline, config_.vocab);
   }
   Expected<void> check_actions(const Program& program) const override {
-    if (auto good = transformer::check_kept_slices(program); !good) return good;
+    PPSIM_RETURN_IF_ERROR(transformer::check_kept_slices(program));
     return transformer::check_kept_statistics(program);
   }
   SizeTable sizes(const Pipeline& pipeline) const override {

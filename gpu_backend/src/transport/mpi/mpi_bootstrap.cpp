@@ -127,7 +127,7 @@ Expected<std::unique_ptr<Bootstrap>> connect(const MpiWorld& world) {
                         .host = address.host.data(),
                         .port = address.port,
                         .token = std::to_string(address.token)};
-  if (!listener) return tl::unexpected(listener.error());
+  PPSIM_RETURN_IF_ERROR(listener);
   if (address.port == 0) return make_error(ErrorCode::io, "process 0 cannot be connected to");
   return self.process == 0 ? TcpBootstrap::host(self, *std::move(listener)) : TcpBootstrap::join(self);
 }
