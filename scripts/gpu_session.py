@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NO_GPU = 3
@@ -90,10 +91,19 @@ class Session:
             self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
 
     def unpacked(self, bundle):
-        """The folder of a bundle's programs, which goes with this process."""
-        self.folder = tempfile.TemporaryDirectory(prefix="ppsim-bundle-")
-        with tarfile.open(bundle) as archive:
-            archive.extractall(self.folder.name)
+        """The folder of a bundle's programs, which goes with this process. It is beside the results: other hosts of a job
+        have that place as well, while /tmp is a host's own."""
+        beside = os.path.dirname(os.path.abspath(self.out))
+        try:
+            os.makedirs(beside, exist_ok=True)
+            self.folder = tempfile.TemporaryDirectory(prefix="ppsim-bundle-", dir=beside)
+        except OSError as error:
+            sys.exit(f"the bundle {bundle} cannot be unpacked beside the results: {error}; name another FOLDER")
+        try:
+            with tarfile.open(bundle) as archive:
+                archive.extractall(self.folder.name)
+        except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+            sys.exit(f"PPSIM_BIN={bundle} is neither a folder with programs nor a bundle of scripts/gpu_bundle: {error}")
         return self.folder.name
 
     def left_s(self):

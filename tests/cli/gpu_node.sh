@@ -29,6 +29,7 @@ for argument; do
   esac
   shift
 done
+case $1 in "${TMPDIR:-/tmp}"/ppsim-bundle*) exit 127 ;; esac  # the other host has a /tmp of its own
 for ((i = 0; i < tasks; ++i)); do
   SLURM_PROCID=$i SLURM_STEP_NUM_TASKS=$tasks SLURM_LOCALID=$((i % each)) "$@" &
   members+=($!)
@@ -42,6 +43,17 @@ SLURM_JOB_NUM_NODES=2 PATH=$PWD/path:$PATH script 0 gpu_check --node hosts
 expect_out "right  chimera on 16 devices of 2 hosts: NCCL, as graphs"
 expect_out "right  copies between 2 hosts are refused"
 expect_out "node: 25 of 25 right, on 8 devices of 2 hosts"
+
+# So do the programs of a bundle, which every host has to find.
+tar czf bundle.tar.gz -C "$PPSIM_BIN" .
+mkdir own shared
+SLURM_JOB_NUM_NODES=2 PATH=$PWD/path:$PATH TMPDIR=$PWD/own PPSIM_BIN=bundle.tar.gz script 0 gpu_check --node shared/hosts
+expect_out "node: 25 of 25 right, on 8 devices of 2 hosts"
+[ "$(ls shared)" = hosts ] && [ -z "$(ls own)" ] || fail "something of the bundle is left"
+head -c 300 bundle.tar.gz >junk.tar.gz
+PPSIM_BIN=junk.tar.gz script 1 gpu_check --node shared/hosts
+expect_err "is neither a folder with programs nor a bundle of scripts/gpu_bundle"
+[ "$(wc -l <stderr)" = 1 ] || fail "more than a line about a junk bundle"
 
 # What is wrong in one process is wrong, and what does not end takes no time of the others.
 WRONG_AT=3 script 1 gpu_check --node wrong
