@@ -4,7 +4,7 @@ import os
 import socket
 import time
 
-from gpu_session import answer_of
+from gpu_session import answer_of, shortened
 
 # Of one question, from start to end; a run gives up on a step of its own after the first of them.
 STEP_S, QUESTION_S = 20, 75
@@ -52,7 +52,7 @@ def in_processes(session, command, size):
     begin = time.monotonic()
     started = [session.start(command, member(rank, size, port)) for rank in range(size)]
     done = [session.finish(process, command, max(5, QUESTION_S - (time.monotonic() - begin))) for process in started]
-    failed = {str(rank): one["stderr"][-500:] for rank, one in enumerate(done) if one["exit"] != 0}
+    failed = {str(rank): shortened(one["stderr"], 500) for rank, one in enumerate(done) if one["exit"] != 0}
     return {**answer_of(done[0]), **({"exits": [one["exit"] for one in done], "failures": failed} if failed else {})}
 
 

@@ -146,7 +146,7 @@ class Session:
             code = "timeout"
             output, errors = killed(process)
         return {"command": shlex.join(relative(command)), "exit": code,
-                "seconds": round(time.monotonic() - begin, 2), "stdout": output, "stderr": errors[-2000:]}
+                "seconds": round(time.monotonic() - begin, 2), "stdout": output, "stderr": shortened(errors, 4000)}
 
     def run(self, command, timeout_s, more_environment=None):
         if self.left_s() <= 1:
@@ -257,6 +257,14 @@ def killed(process):
         return process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
         return "", "it could not be ended"
+
+
+def shortened(text, size):
+    """Begin and end of what is longer: the first line has the reason, and the last one where it went to."""
+    left_out = len(text) - size
+    if left_out <= 0:
+        return text
+    return f"{text[:size // 2]}\n[{left_out} characters are left out here]\n{text[-(size // 2):]}"
 
 
 def without_folders(text):

@@ -59,5 +59,7 @@ with session.share(3):
     done = session.run(["sh", "-c", "echo begun; sleep 1000 & sleep 1000"], 50)
     assert done["exit"] == "timeout" and done["stdout"] == "begun\n" and time.monotonic() - begin < 20, done
     assert session.run(["true"], 50)["exit"] == LEFT_OUT
+done = session.run(["sh", "-c", "echo the reason >&2; seq 9000 >&2"], 50)  # the first line has it, and the last where it ended
+assert done["stderr"].startswith("the reason\n") and done["stderr"].endswith("\n9000\n") and len(done["stderr"]) < 4100, done
 assert session.run(["true"], 50)["exit"] == 0 and session.run(["no such program"], 50)["exit"] == 127
 END
