@@ -19,8 +19,9 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NO_GPU = 3
+INCOMPLETE = 4  # nothing is wrong, and for something there was no time
 SKIPPED = 77
-LEFT_OUT = "left out"  # instead of an exit code, where there was no time left
+LEFT_OUT = "left out"  # instead of an exit code, where there was no time left: before it began, or to its end
 
 # Where pip's packages of NVIDIA and the toolkit keep the libraries that the backend opens at run time.
 LIBRARIES = {
@@ -143,7 +144,7 @@ class Session:
             output, errors = process.communicate(timeout=max(1, min(timeout_s, left_s)))
             code = process.returncode
         except subprocess.TimeoutExpired:
-            code = "timeout"
+            code = "timeout" if timeout_s <= left_s + 1 else LEFT_OUT
             output, errors = killed(process)
         return {"command": shlex.join(relative(command)), "exit": code,
                 "seconds": round(time.monotonic() - begin, 2), "stdout": output, "stderr": shortened(errors, 4000)}
@@ -257,6 +258,17 @@ def killed(process):
         return process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
         return "", "it could not be ended"
+
+
+def is_left_out(answer):
+    """Whether there was no time for a question, or for a part of it."""
+    return any(one.get("exit") == LEFT_OUT for one in (answer if isinstance(answer, list) else [answer]))
+
+
+def verdict_of(verdicts):
+    """Of several, each of which is True, False, or None where there was no time to find it: the same."""
+    found = list(verdicts)
+    return False if False in found else None if None in found else True
 
 
 def shortened(text, size):

@@ -60,9 +60,18 @@ WRONG_AT=3 script 1 gpu_check --node wrong
 expect_out "WRONG  1f1b on 8 devices: NCCL between processes, streamed"
 expect_out "right  1f1b on 8 devices: copies of one process, streamed"
 expect_out "node: 9 of 18 right, on 8 devices of 1 host"
-script 1 gpu_check --limit 0.01 --node late
+script 4 gpu_check --limit 0.01 --node late
+expect_out "node: 0 of 18 right, 18 left out for want of time, on 8 devices of 1 host"
 python3 -c '
 import json
 node = json.load(open("late/node.json"))
-assert any(row["answer"].get("exit") == "left out" for row in node["questions"]), node
+assert all(row["answer"].get("exit") == "left out" and row["good"] is None for row in node["questions"]), node
 ' || fail "not within its limit"
+# What was running when the time was over is not wrong either.
+HANGS=1 script 4 gpu_check --limit 3 --node hangs
+expect_out "node: 0 of 18 right, 18 left out for want of time, on 8 devices of 1 host"
+
+# A schedule that takes an even number of ranks is not asked of three.
+DEVICES=3 script 0 gpu_check --node odd
+expect_out "left out  chimera on 3 devices: it takes an even number of them"
+expect_out "node: 12 of 12 right, on 3 devices of 1 host"

@@ -36,6 +36,10 @@ script 1 gpu_check --only kernels
 expect_out "rehearsed: strict fake, unit: [  PASSED  ] 7 tests."
 expect_out "rehearsed: strict fake, cross: FAILED"
 expect_err "[  FAILED  ] 1 test."
+# What had not ended when the time was over has not failed.
+printf '#!/bin/sh\necho "[       OK ] One.Test"\nsleep 1000\n' >tests/ppsim_tests_cross
+script 3 gpu_check --only kernels --limit 8
+expect_out "not rehearsed: strict fake, cross: the time was over"
 unset PPSIM_BIN
 rm -r tests
 [ "$(ls "$scripts/../studies")" = "$before" ] || fail "something was written under studies"
@@ -57,9 +61,10 @@ session = Session("out", 60)
 with session.share(3):
     begin = time.monotonic()
     done = session.run(["sh", "-c", "echo begun; sleep 1000 & sleep 1000"], 50)
-    assert done["exit"] == "timeout" and done["stdout"] == "begun\n" and time.monotonic() - begin < 20, done
+    assert done["exit"] == LEFT_OUT and done["stdout"] == "begun\n" and time.monotonic() - begin < 20, done
     assert session.run(["true"], 50)["exit"] == LEFT_OUT
 done = session.run(["sh", "-c", "echo the reason >&2; seq 9000 >&2"], 50)  # the first line has it, and the last where it ended
 assert done["stderr"].startswith("the reason\n") and done["stderr"].endswith("\n9000\n") and len(done["stderr"]) < 4100, done
+assert session.run(["sleep", "1000"], 1)["exit"] == "timeout"  # its own time, not the session's
 assert session.run(["true"], 50)["exit"] == 0 and session.run(["no such program"], 50)["exit"] == 127
 END
