@@ -1,5 +1,6 @@
 """What scripts/gpu_check and scripts/gpu_bench share: programs, libraries, a time limit, results on disk."""
 
+import atexit
 import contextlib
 import glob
 import json
@@ -14,11 +15,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NO_GPU = 3
+INTERRUPTED = 130
 INCOMPLETE = 4  # nothing is wrong, and for something there was no time
 SKIPPED = 77
 LEFT_OUT = "left out"  # instead of an exit code, where there was no time left: before it began, or to its end
@@ -68,9 +71,16 @@ def driver_folder():
 
 
 class Session:
-    """Programs of this repository, run one after the other within a time limit."""
+    """Programs of this repository, run one after the other within a time limit. A signal to end is the end of that time:
+    what runs is ended, what is asked later is left out, and what was answered is kept."""
 
     def __init__(self, out, limit_s):
+        self.running = set()  # processes that were started and have not been finished
+        self.interrupted = False
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(one) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(one, lambda number, frame: self.interrupt())
+        atexit.register(self.end_all, signal.SIGKILL)
         self.begin = time.monotonic()
         self.limit_s = limit_s
         self.out = out
@@ -78,7 +88,8 @@ class Session:
         self.bin = os.environ.get("PPSIM_BIN") and os.path.abspath(os.environ["PPSIM_BIN"])
         if not self.bin:
             self.bin = f"{ROOT}/build/release/bin"
-            subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
+            if subprocess.run([f"{ROOT}/scripts/build", "release"], stdout=sys.stderr).returncode != 0:
+                sys.exit("the programs cannot be built; PPSIM_BIN names built ones")
             self.begin = time.monotonic()  # compiling is no part of the limit
         elif os.path.isfile(self.bin):
             self.bin = self.unpacked(self.bin)
@@ -107,7 +118,21 @@ class Session:
             sys.exit(f"PPSIM_BIN={bundle} is neither a folder with programs nor a bundle of scripts/gpu_bundle: {error}")
         return self.folder.name
 
+    def interrupt(self):
+        self.interrupted = True
+        self.end_all(signal.SIGTERM)
+        late = threading.Timer(3, self.end_all, [signal.SIGKILL])
+        late.daemon = True
+        late.start()
+
+    def end_all(self, by):
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, by)
+
     def left_s(self):
+        if self.interrupted:
+            return 0
         return self.limit_s - (time.monotonic() - self.begin)
 
     @contextlib.contextmanager
@@ -132,9 +157,13 @@ class Session:
 
     def start(self, command, more_environment=None):
         # A program that is missing or does not fit the machine is a failure like others.
-        return subprocess.Popen(["env", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-                                errors="replace", start_new_session=True,
-                                env={**self.environment, **(more_environment or {})})
+        process = subprocess.Popen(["env", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+                                   errors="replace", start_new_session=True,
+                                   env={**self.environment, **(more_environment or {})})
+        self.running.add(process)
+        if self.interrupted:  # while it was started
+            self.interrupt()
+        return process
 
     def finish(self, process, command, timeout_s, left_s=None):
         """Waits for what was started. Nothing of it is left when it is too late."""
@@ -146,6 +175,9 @@ class Session:
         except subprocess.TimeoutExpired:
             code = "timeout" if timeout_s <= left_s + 1 else LEFT_OUT
             output, errors = killed(process)
+        self.running.discard(process)
+        if self.interrupted:
+            code = LEFT_OUT
         return {"command": shlex.join(relative(command)), "exit": code,
                 "seconds": round(time.monotonic() - begin, 2), "stdout": output, "stderr": shortened(errors, 4000)}
 
@@ -170,6 +202,8 @@ class Session:
 
     def look(self, command, timeout_s):
         """Runs what is no measurement: it has time even where the limit has not."""
+        if self.interrupted:
+            return self.run(command, timeout_s)
         return self.finish(self.start(command), command, timeout_s, timeout_s)
 
     def doctor(self):
@@ -205,6 +239,8 @@ class Session:
         """Nothing where there is one. Ends with 1 where not even that can be asked."""
         done = self.look([self.program("ppsim"), "doctor", "--json"], 45)
         answer = parsed(done)
+        if self.interrupted:
+            sys.exit(INTERRUPTED)
         if answer is None:
             sys.exit(f"{done['command']} does not run here: exit {done['exit']}: {done['stderr'].strip()}")
         details = [check["detail"] for check in answer["checks"] if check["check"] == "backend cuda"]
@@ -222,6 +258,15 @@ class Session:
                 "libraries": {name: self.environment.get(name) for name in LIBRARIES},
                 "command": shlex.join(relative(sys.argv)),
                 "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+    def check_folder(self):
+        """Ends with 1 where results cannot be written."""
+        try:
+            os.makedirs(self.out, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.out):
+                pass
+        except OSError as error:
+            sys.exit(f"results cannot be written in {self.out}: {error.strerror}")
 
     def write(self, name, result):
         """Replaces a file of results in one step; none of what is only rehearsed."""
@@ -249,7 +294,8 @@ def json_text(result):
 def killed(process):
     """Ends a process with all that it started; a device that hangs may keep even that from ending. srun has to end its
     step on other hosts first."""
-    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=3)
     with contextlib.suppress(ProcessLookupError):

@@ -68,8 +68,32 @@ node = json.load(open("late/node.json"))
 assert all(row["answer"].get("exit") == "left out" and row["good"] is None for row in node["questions"]), node
 ' || fail "not within its limit"
 # What was running when the time was over is not wrong either.
-HANGS=1 script 4 gpu_check --limit 3 --node hangs
+HANGS="run " script 4 gpu_check --limit 3 --node hangs
 expect_out "node: 0 of 18 right, 18 left out for want of time, on 8 devices of 1 host"
+
+# Who is interrupted leaves nothing running, and keeps what was answered.
+set -m  # else SIGINT is ignored by what runs in the background
+HANGING=$PWD/hanging HANGS=--graphs "$scripts/gpu_check" --node interrupted >stdout 2>stderr &
+set +m
+for ((look = 0; look < 20 * limit_s; ++look)); do
+  if [ -s hanging ]; then break; fi
+  sleep 0.05
+done
+kill -INT %1
+found=0
+wait %1 || found=$?
+[ "$found" -eq 130 ] || fail "exit $found, expected 130 of an interrupt"
+expect_out "right  chimera on 8 devices: copies of one process, streamed"
+expect_out "node: 3 of 18 right, 15 left out for want of time, on 8 devices of 1 host"
+expect_out "gpu_check: interrupted; nothing is wrong, and something had no time left; see interrupted"
+[ ! -s stderr ] || fail "an interrupt is no error"
+while read -r one; do ! kill -0 "$one" 2>/dev/null || fail "$one still runs"; done <hanging
+
+# Results that cannot be written are told at once.
+echo >file
+script 1 gpu_check --node file
+expect_err "results cannot be written in file: File exists"
+[ "$(wc -l <stderr)" = 1 ] || fail "more than a line about a folder that is none"
 
 # A schedule that takes an even number of ranks is not asked of three.
 DEVICES=3 script 0 gpu_check --node odd
