@@ -22,6 +22,12 @@ algorithms = json.load(open("bench/algorithms.json"))
 assert algorithms["device"] == "strict fake" and algorithms["products"]
 END
 
+# A part of it is rehearsed as the whole is.
+found=0
+timeout "$limit_s" "$served/served_gpu" --devices 1 "$scripts/gpu_bench" --only kernels part >stdout 2>stderr || found=$?
+[ "$found" -eq 3 ] || fail "exit $found, expected 3: a part of gpu_bench on the strict fake"
+expect_out "gpu_bench: rehearsed on the strict fake: 6 kernels, 0 failures"
+
 # A run that is ended keeps what it has timed: the file is there while the steps go on.
 cat >ended <<'END'
 #!/usr/bin/env bash

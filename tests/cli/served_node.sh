@@ -45,3 +45,18 @@ timeout "$limit_s" "$served/served_gpu" --devices 2 ./two "cuIpcOpenEventHandle 
 [ "$found" -eq 1 ] || fail "exit $found, expected 1"
 expect_err "opening an event of another process"
 expect_err "nothing is held against them"
+
+# It tells how it is used, and ends what it runs when it is ended itself.
+"$served/served_gpu" --help >stdout 2>stderr || fail "no help"
+expect_out "usage: served_gpu [--devices N] COMMAND..."
+"$served/served_gpu" sh -c 'echo "$PPSIM_SERVED_GPU" >place; exec sleep 1000' >stdout 2>stderr &
+for ((look = 0; look < 20 * limit_s; ++look)); do
+  if [ -s place ]; then break; fi
+  sleep 0.05
+done
+[ -d "$(cat place)" ] || fail "no folder of a running fake"
+kill -TERM $!
+found=0
+wait $! || found=$?
+[ "$found" -eq 143 ] || fail "exit $found, expected 143 of a signal"
+[ ! -e "$(cat place)" ] || fail "its folder is left"

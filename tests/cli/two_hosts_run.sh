@@ -28,6 +28,40 @@ for graphs in "" --graphs; do
   expect_err "calls of 4 processes in 1 jobs, on up to 2 hosts; nothing is held against them"
 done
 
+# A container for each process, as the page on DGX starts them, gets what it needs of the job: `docker` keeps of the environment
+# what is passed on by name.
+mkdir path
+cat >path/docker <<'END'
+#!/usr/bin/env bash
+[ "$1" = run ] || exit 125
+shift
+kept=()
+while [[ $1 == -* ]]; do
+  case $1 in
+    -e) [ -z "${!2+x}" ] || kept+=("$2=${!2}") ;;&
+    -e | -v | --gpus | --ulimit) shift ;;
+    --rm | --network=host | --ipc=host | --pid=host) ;;
+    *) exit 125 ;;
+  esac
+  shift
+done
+exec env -i PATH="$PATH" PPSIM_SERVED_GPU="$PPSIM_SERVED_GPU" "${kept[@]}" "$@"
+END
+chmod +x path/docker
+sed -n '/^ppsim run zb-v .*in-docker/,/^sbatch job.sh$/p' "$support/../../../docs/dgx.md" >page
+sed -i "s|^ppsim run .*--emit-sbatch|$ppsim run 1f1b ${job[*]} --ranks-per-node 2 --emit-sbatch|; /^sbatch/d" page
+sed -i 's| --json| |; s| > job.sh$| >job.sh|' page
+[ "$(wc -l <page)" -ge 8 ] || fail "the page has no containers on several hosts"
+bash -e page 2>stderr || fail "the commands of the page"
+PATH=$PWD/path:$PATH on_hosts 0 sbatch job.sh
+expect_out "gradients equal the unpipelined reference bit by bit"
+expect_err "calls of 4 processes in 1 jobs, on up to 2 hosts; nothing is held against them"
+
+# A command is wrapped as a script is, and the hosts share no /tmp.
+on_hosts 0 sbatch --nodes=2 --gpus-per-node=2 --ntasks-per-node=2 --time=00:20:00 --wrap \
+  'touch /tmp/of-the-batch-host-$$; srun sh -c "ls /tmp/of-the-batch-host-$$ 2>/dev/null; hostname"; rm /tmp/of-the-batch-host-$$'
+[ "$(sort stdout | uniq -c | xargs)" = "2 host-0 2 host-1" ] || fail "not two processes on each host with a /tmp of its own"
+
 # Copies do not leave a host, and say so before the first step; nothing is left open.
 srun=(srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2 --kill-on-bad-exit=1)
 on_hosts 1 "${srun[@]}" ppsim run 1f1b "${job[@]}" --transport copy

@@ -1,11 +1,12 @@
 // Runs a command whose programs of ppsim find, in place of CUDA, NCCL, cuBLASLt and cuDNN, one strict fake
 // that all of them share: served_gpu [--devices N] COMMAND... Processes of one network namespace are of one
 // host, which has N devices (default: 8) of its own. Ends as the command does, but with 1 where the fake held
-// something against a program.
+// something against a program. A signal to end is passed on to the command, whose end is waited for.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
@@ -23,7 +24,7 @@ namespace {
 class Folder {
  public:
   Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ppsim-served-XXXXXX").string();
+    std::string name = "/var/tmp/ppsim-served-XXXXXX";  // which the hosts of two_hosts share
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made in " + name);
     name_ = name;
   }
@@ -59,6 +60,23 @@ pid_t start(char** command, const std::string& folder) {
   std::_Exit(127);
 }
 
+/// The command while it runs, which a signal is passed on to; the terminal sends it one of its own.
+std::atomic<pid_t> running = 0;
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+
+void pass_on(int signal, siginfo_t* info, void* /*context*/) {
+  const pid_t command = running;
+  if (command > 0 && info->si_code <= 0) kill(command, signal);
+}
+
+void pass_signals_on(pid_t command) {
+  running = command;
+  struct sigaction action {};
+  action.sa_sigaction = pass_on;
+  action.sa_flags = SA_SIGINFO;
+  for (const int one : {SIGINT, SIGTERM, SIGHUP}) sigaction(one, &action, nullptr);
+}
+
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 /// Processes that outlive the command are waited for, for some time.
@@ -88,6 +106,7 @@ int run(int devices, char** command) {
   const Folder folder;
   const int socket = listening_in(folder.name());
   const pid_t child = start(command, folder.name());
+  pass_signals_on(child);
   Service service(devices, folder.name());
   std::thread([&service, socket] {
     for (;;) {
@@ -98,6 +117,7 @@ int run(int devices, char** command) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  running = 0;
   const int code = verdict(settled(service), code_of(status));
   std::error_code ignored;
   std::filesystem::remove_all(folder.name(), ignored);
@@ -105,16 +125,21 @@ int run(int devices, char** command) {
 }
 
 int main_of(int argc, char** argv) {
+  constexpr const char* kUsage = "usage: served_gpu [--devices N] COMMAND...\n";
   int devices = 8;
   char** command = argv + 1;
+  if (argc > 1 && std::string_view(*command) == "--help") {
+    std::cout << kUsage;
+    return 0;
+  }
   if (argc > 2 && std::string_view(*command) == "--devices") {
     const std::string_view text = command[1];
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), devices);
     if (error != std::errc() || end != text.data() + text.size() || devices < 1) devices = 0;
     command += 2;
   }
-  if (devices == 0 || *command == nullptr) {
-    std::cerr << "usage: served_gpu [--devices N] COMMAND...\n";
+  if (devices == 0 || *command == nullptr || **command == '-') {
+    std::cerr << kUsage;
     return 2;
   }
   return run(devices, command);
