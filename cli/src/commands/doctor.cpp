@@ -31,17 +31,21 @@ std::vector<Check> self_test() {
            run ? "" : to_string(run.error())}};
 }
 
+std::string backend_text(const BackendStatus& backend) {
+  if (!backend.fault.empty()) return backend.fault + "; " + backend.detail;
+  return (backend.available ? "" : "not here: ") + backend.detail;
+}
+
 int run_doctor(const Output& output) {
+  const auto conditions = host_conditions();  // before the CUDA driver starts, for which variables are set
   std::vector<Check> checks = self_test();
-  for (const BackendStatus& backend : backend_statuses()) {
-    checks.push_back(
-        {"backend " + backend.name, true, (backend.available ? "" : "not here: ") + backend.detail});
-  }
+  for (const BackendStatus& backend : backend_statuses())
+    checks.push_back({"backend " + backend.name, backend.fault.empty(), backend_text(backend)});
   const std::string mpi = mpi_version();
   checks.push_back(
       {"transport mpi", true,
        mpi.empty() ? "not here: the package ppsim-mpi brings it, or a build with -DPPSIM_MPI=ON" : mpi});
-  for (const HostCondition& condition : host_conditions())
+  for (const HostCondition& condition : conditions)
     checks.push_back({condition.name, true, condition.detail});
   bool good = true;
   Json items = Json::array();

@@ -3,8 +3,13 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
+
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -16,13 +21,41 @@ std::string value_of(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes / kMiB) + " MiB"; }
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < kMiB) return std::to_string(bytes >> 10) + " KiB";
+  return std::to_string(bytes / kMiB) + " MiB";
+}
 
 std::string hardware_queues() {
   const std::string set = value_of("CUDA_DEVICE_MAX_CONNECTIONS");
   if (set.empty()) return "not set: the cuda backend sets 32";
   if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue";
+  constexpr int kMaxQueues = 32;
+  int queues = 0;
+  const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), queues);
+  if (error != std::errc() || end != set.data() + set.size() || queues < 1 || queues > kMaxQueues)
+    return set +
+           ": not a number from 1 to 32, the most that CUDA has; unset it, and the cuda backend sets 32";
   return set + ": over NCCL a rank with more streams than that is refused";
+}
+
+std::string launch_order() {
+  const std::string set = value_of("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (set.empty()) return "not set: runs over NCCL set what they need";
+  if (set == "1") return "1: runs over NCCL with --graphs are refused, which need 0 or it unset";
+  if (set == "0") return "0: runs over NCCL are refused but with --graphs; unset it";
+  return set + ": runs over NCCL are refused; unset it";
+}
+
+/// Who this process is among others, as a run would find it.
+std::string membership() {
+  const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
+  constexpr std::array kSigns = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS"};
+  if (std::none_of(kSigns.begin(), kSigns.end(), is_set)) return "none: a run has one process";
+  const auto self = membership_from_environment([](const char* name) { return std::getenv(name); });
+  if (!self) return "runs are refused: " + to_string(self.error());
+  return "process " + std::to_string(self->process) + " of " + std::to_string(self->size) +
+         (self->host.empty() ? "" : ", which meet at " + self->host + ":" + std::to_string(self->port));
 }
 
 std::string sums_in_the_switch() {
@@ -35,8 +68,8 @@ std::string shared_memory() {
   struct statvfs room {};
   if (statvfs("/dev/shm", &room) != 0) return "not there: NCCL needs it between the processes of a host";
   const std::uint64_t bytes = std::uint64_t{room.f_blocks} * room.f_frsize;
-  if (bytes >= 1024 * kMiB) return mebibytes(bytes);
-  return mebibytes(bytes) +
+  if (bytes >= 1024 * kMiB) return bytes_text(bytes);
+  return bytes_text(bytes) +
          ": little for NCCL between processes; --shm-size=1g or --ipc=host of docker gives more";
 }
 
@@ -44,7 +77,7 @@ std::string limit(int resource, std::uint64_t wanted, const std::string& otherwi
   rlimit found{};
   if (getrlimit(static_cast<__rlimit_resource_t>(resource), &found) != 0) return "not known";
   if (found.rlim_cur == RLIM_INFINITY) return "unlimited";
-  return mebibytes(found.rlim_cur) + (found.rlim_cur < wanted ? otherwise : "");
+  return bytes_text(found.rlim_cur) + (found.rlim_cur < wanted ? otherwise : "");
 }
 
 }  // namespace
@@ -52,7 +85,9 @@ std::string limit(int resource, std::uint64_t wanted, const std::string& otherwi
 std::vector<HostCondition> host_conditions() {
   return {
       {"CUDA_DEVICE_MAX_CONNECTIONS", hardware_queues()},
+      {"NCCL_LAUNCH_ORDER_IMPLICIT", launch_order()},
       {"NCCL_NVLS_ENABLE", sums_in_the_switch()},
+      {"launcher", membership()},
       {"/dev/shm", shared_memory()},
       {"limit on locked memory",
        limit(RLIMIT_MEMLOCK, UINT64_MAX,

@@ -1,6 +1,7 @@
 #include "ppsim/gpu_backend/executor/backends.hpp"
 
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device/cuda/cuda_status.hpp"
@@ -9,14 +10,17 @@
 #include "device/cuda/held_contexts.hpp"
 #include "executor/gpu/gpu_ranks.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::gpu_backend {
 
 std::vector<BackendStatus> backend_statuses() {
   const std::string cores = std::to_string(std::thread::hardware_concurrency());
+  BackendStatus cuda = cuda_status();
+  cuda.fault = cuda_fault(cuda.available, machine_libraries().kernels.has_value());
   return {{"cpu", true, "threads of one process on " + cores + " cores"},
           {"emulated", true, "the times of a cost table, in one process or by MPI in several"},
-          cuda_status()};
+          std::move(cuda)};
 }
 
 Expected<void> check_libraries(const BackendOptions& backend) {

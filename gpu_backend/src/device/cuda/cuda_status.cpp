@@ -78,6 +78,10 @@ std::string optional_cudnn_text() { return cudnn_text(load_cudnn().version()) + 
 
 }  // namespace
 
+std::string cuda_fault(bool devices, bool kernels) {
+  return devices && !kernels ? std::string("no transformer runs on a GPU: ") + kNoKernels : "";
+}
+
 BackendStatus cuda_status() {
   int devices = 0;
   const std::string driver = looked_up([&] { return driver_text(devices); });

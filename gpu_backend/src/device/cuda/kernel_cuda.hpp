@@ -10,4 +10,8 @@ inline constexpr int kKernelCuda = PPSIM_KERNEL_CUDA;
 inline constexpr int kKernelCuda = 13000;
 #endif
 
+/// Why a transformer does not run where there are none.
+inline constexpr const char* kNoKernels =
+    "this build has no kernels: it was made without nvcc, or with PPSIM_CUDA=OFF";
+
 }  // namespace ppsim::gpu_backend

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device/cuda/device_memory.hpp"
+#include "device/cuda/kernel_cuda.hpp"
 #include "first_parameters.hpp"
 #include "fp8_weights.hpp"
 #include "gpu_pass.hpp"
@@ -300,8 +301,7 @@ class GpuTransformer final : public GpuStageModel {
 
   Expected<void> check(const Pipeline& pipeline) const override {
     if (!libraries_.kernels) {
-      return make_error(ErrorCode::bad_argument,
-                        "this build has no kernels: it was made without nvcc, or with PPSIM_CUDA=OFF");
+      return make_error(ErrorCode::bad_argument, kNoKernels);
     }
     if (config_.attention == AttentionKernels::cudnn && !attention(pipeline).flash) {
       return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",

@@ -113,6 +113,15 @@ TEST(Tables, ALibraryMayHaveOneOfSeveralNames) {
   EXPECT_EQ(missing.rfind("a test needs libppsim_none.so.13: ", 0), 0U) << missing;
 }
 
+/// A build without kernels is complete where there is no GPU.
+TEST(Tables, DevicesWithoutKernelsAreAFault) {
+  EXPECT_EQ(cuda_fault(true, true), "");
+  EXPECT_EQ(cuda_fault(false, false), "");
+  EXPECT_EQ(cuda_fault(true, false),
+            "no transformer runs on a GPU: this build has no kernels: it was made without nvcc, or with "
+            "PPSIM_CUDA=OFF");
+}
+
 TEST(Tables, TheStatusNamesAllLibraries) {
   const BackendStatus status = cuda_status();
   EXPECT_EQ(status.name, "cuda");

@@ -12,7 +12,8 @@ namespace ppsim::gpu_backend {
 struct BackendStatus {
   std::string name;
   bool available = false;
-  std::string detail;  ///< what there is, or what is missing
+  std::string detail;      ///< what there is, or what is missing
+  std::string fault = {};  ///< why runs fail although devices are there; empty: they do not
   friend bool operator==(const BackendStatus&, const BackendStatus&) = default;
 };
 
