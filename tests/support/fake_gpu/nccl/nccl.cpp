@@ -28,7 +28,18 @@ int FakeNccl::init(Communicator** out, int size, const std::string& id, Wanted w
   world->number_of_key[wanted.rank] = wanted.rank;
   communicators_.push_back({.world = world, .key = wanted.rank, .blocks = wanted.blocks});
   *out = &communicators_.back();
+  OpenGroup& group = open_[std::this_thread::get_id()];
+  if (wanted.blocks) group.opening.push_back(*out);
+  if (group.depth == 0) open(group);
   return kNcclSuccess;
+}
+
+void FakeNccl::open(OpenGroup& group) {
+  for (const Communicator* const one : std::exchange(group.opening, {})) {
+    if (!one->world->made(0))
+      faults_.add(FaultKind::bad_call,
+                  "a call that nobody can end waits until all ranks of " + one->world->name + " have come");
+  }
 }
 
 int FakeNccl::split(Communicator* parent, int color, Wanted wanted, Communicator** out) {
@@ -132,6 +143,7 @@ int FakeNccl::add(Operation operation) {
 int FakeNccl::group_end() {
   OpenGroup& open = open_[std::this_thread::get_id()];
   open.depth = std::max(0, open.depth - 1);
+  if (open.depth == 0) this->open(open);
   if (open.depth > 0 || open.group.operations.empty()) return kNcclSuccess;
   const auto group = std::make_shared<Group>(std::exchange(open.group, {}));
   name_members(*group);

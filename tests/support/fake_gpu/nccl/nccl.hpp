@@ -23,8 +23,10 @@ namespace ppsim::test {
 /// for the first time connect: peers for each direction, members of a sum for its type and size. On a
 /// communicator that blocks, the call that ends a group waits for those; on another one a thread is made for
 /// it, the call returns before it is enqueued, and asking for the state twice enqueues it once all have come.
-/// A communicator is made once all its ranks have come, wherever they run. Nothing that a send is over tells
-/// about the receiver, since the real one buffers. Both ends of a message must be meant for each other.
+/// A communicator is made once all its ranks have come, wherever they run; one that blocks is not handed out
+/// before, so that nobody could abort it if some never come: whoever asks for it does so when all have come.
+/// Nothing that a send is over tells about the receiver, since the real one buffers. Both ends of a message
+/// must be meant for each other.
 class FakeNccl {
  public:
   struct Communicator;
@@ -120,6 +122,7 @@ class FakeNccl {
   struct OpenGroup {
     Group group;
     int depth = 0;
+    std::vector<Communicator*> opening = {};  ///< those that block
   };
 
  public:
@@ -141,6 +144,7 @@ class FakeNccl {
   [[nodiscard]] bool mixes(const Group& group);
   [[nodiscard]] static std::string contact_of(const Operation& operation);
   [[nodiscard]] static std::size_t needed(const Operation& operation);
+  void open(OpenGroup& group);
   void come(const Group& group);
   [[nodiscard]] static bool have_come(const Group& group);
   void launch(Group& group);

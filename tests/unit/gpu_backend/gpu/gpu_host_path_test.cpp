@@ -95,6 +95,25 @@ TEST(GpuHostPath, TheWarmUpSumsWhatStepsSumAndNothingElse) {
   }
 }
 
+/// What shares the resources of another communicator is gone with it, and its kernels wait for the other's.
+TEST(GpuHostPath, CommunicatorsShareNothing) {
+  const Program program = host_path_program("chimera", 4, 8, true);
+  std::multiset<int> shares;
+  FakeRunOptions options;
+  options.tamper = [&](GpuApi& api) {
+    api.nccl.communicator_split = [&, real = api.nccl.communicator_split](ncclComm* parent, int color,
+                                                                          int key, ncclComm** child,
+                                                                          NcclConfig* config) {
+      shares.insert(config->split_share);
+      return real(parent, color, key, child, config);
+    };
+  };
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+  EXPECT_FALSE(shares.empty());
+  EXPECT_EQ(shares.count(0), shares.size());
+}
+
 /// A sum takes as many multiprocessors as NCCL sees fit; receives that are posted early stay resident.
 TEST(GpuHostPath, CommunicatorsOfMessagesAloneAreCapped) {
   const Program program = host_path_program("chimera", 4, 8, true);
