@@ -253,27 +253,30 @@ TEST(GpuHostPath, ContextsAreHeldOnTheDevicesOfTheRun) {
 /// The compute stream may come to the event of the begin after another stream has come to its first one.
 TEST(GpuHostPath, NothingIsOnTheClockBeforeTheStepBegins) {
   const Program program = host_path_program("1f1b", 2, 4);
-  FakeGpu gpu(devices_for(program));
-  FakeRunOptions options;
-  options.tamper = [&](GpuApi& api) {
-    const auto open = std::make_shared<std::vector<std::string>>();
-    api.marks.push = [open, real = api.marks.push](const char* name) {
-      open->emplace_back(name);
-      real(name);
+  // What starts with a launch of NCCL has no time before that of another one; copies have their own.
+  for (const auto transport : {CudaTransport::nccl, CudaTransport::copy}) {
+    FakeGpu gpu(devices_for(program));
+    FakeRunOptions options{.cuda = {.transport = transport, .host_threads = false}};
+    options.tamper = [&](GpuApi& api) {
+      const auto open = std::make_shared<std::vector<std::string>>();
+      api.marks.push = [open, real = api.marks.push](const char* name) {
+        open->emplace_back(name);
+        real(name);
+      };
+      api.marks.pop = [open, real = api.marks.pop] {
+        open->pop_back();
+        real();
+      };
+      api.cuda.event_record = [&gpu, open, real = api.cuda.event_record](
+                                  CUevent_st* event, CUstream_st* stream, unsigned int flags) {
+        const bool begins = open->size() == 1 && open->front() == "PP:step";
+        if (begins) gpu.launch(stream, {.name = "something else", .duration = 5000});
+        return real(event, stream, flags);
+      };
     };
-    api.marks.pop = [open, real = api.marks.pop] {
-      open->pop_back();
-      real();
-    };
-    api.cuda.event_record = [&gpu, open, real = api.cuda.event_record](CUevent_st* event, CUstream_st* stream,
-                                                                       unsigned int flags) {
-      const bool begins = open->size() == 1 && open->front() == "PP:step";
-      if (begins) gpu.launch(stream, {.name = "something else", .duration = 5000});
-      return real(event, stream, flags);
-    };
-  };
-  const RunResult result = run_on_fake(gpu, program, NullModel(), options).value();
-  for (const Span& span : result.trace().spans) EXPECT_GE(span.start.time, 0);
+    const RunResult result = run_on_fake(gpu, program, NullModel(), options).value();
+    for (const Span& span : result.trace().spans) EXPECT_GE(span.start.time, 0);
+  }
 }
 
 }  // namespace
