@@ -11,7 +11,9 @@
 
 #include "device/cuda/held_contexts.hpp"
 #include "executor/gpu/gpu_ranks.hpp"
+#include "executor/gpu/streams/hardware_queues.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
@@ -220,12 +222,39 @@ TEST(GpuHostPath, FewerHardwareQueuesThanStreamsAreRefused) {
   EXPECT_NE(run_with("1", streamed), "");
   EXPECT_NE(run_with("many", streamed), "");
   EXPECT_EQ(run_with("1", {.host_threads = false, .one_hardware_queue = true}), "");
+  EXPECT_EQ(run_with("4096", streamed), "");
   // Copies wait for nothing that is enqueued later.
   for (const bool graphs : {false, true}) {
     CudaOptions copies{.transport = CudaTransport::copy, .graphs = graphs, .host_threads = false};
     EXPECT_EQ(run_with("4", copies), "");
     copies.one_hardware_queue = true;
     EXPECT_EQ(run_with("1", copies), "");
+  }
+}
+
+/// A rank that talks to eighteen others has more streams than CUDA has hardware queues.
+TEST(GpuHostPath, NoNumberOfHardwareQueuesIsMoreThanCudaHas) {
+  StreamPlan plan;
+  for (int queue = 0; queue < 37; ++queue) plan.queues.push_back(queue);
+  const auto refusal = [&](const std::string& queues, CudaTransport transport) -> std::string {
+    FakeGpu gpu({.devices = 1});
+    const GpuApi api = gpu.api();
+    api.environment.set("CUDA_DEVICE_MAX_CONNECTIONS", queues);
+    try {
+      check_hardware_queues(api.environment, {.transport = transport}, {plan}, RankId(3));
+    } catch (const BackendError& failure) {
+      return failure.error().message;
+    }
+    return "";
+  };
+  for (const std::string queues : {"32", "64"}) {
+    EXPECT_EQ(refusal(queues, CudaTransport::nccl),
+              "rank 3 has 37 streams, and of those that share a hardware queue one that waits holds up the "
+              "others (found CUDA_DEVICE_MAX_CONNECTIONS=" +
+                  queues +
+                  ", expected a Program with fewer communicators on a rank, or copies in place of NCCL: CUDA "
+                  "has 32 queues at most)");
+    EXPECT_EQ(refusal(queues, CudaTransport::copy), "");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "hardware_queues.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -10,11 +11,21 @@ namespace {
 
 constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
+/// However many are asked for. Source: CUDA Programming Guide, "CUDA Environment Variables".
+constexpr std::size_t kMaxQueues = 32;
+
 /// 0 for what is no number.
 std::size_t queues_of(const std::string& text) {
   std::size_t queues = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), queues);
-  return read.ec == std::errc() && read.ptr == text.data() + text.size() ? queues : 0;
+  return read.ec == std::errc() && read.ptr == text.data() + text.size() ? std::min(queues, kMaxQueues) : 0;
+}
+
+std::string remedy(std::size_t streams) {
+  if (streams <= kMaxQueues)
+    return "at least " + std::to_string(streams) + ", or 1 with a proof for nccl-one-queue";
+  return "a Program with fewer communicators on a rank, or copies in place of NCCL: CUDA has " +
+         std::to_string(kMaxQueues) + " queues at most";
 }
 
 }  // namespace
@@ -35,8 +46,7 @@ void check_hardware_queues(const EnvironmentTable& environment, const CudaOption
                        "rank " + rank + " has " + std::to_string(streams) +
                            " streams, and of those that share a hardware queue one that waits holds up the "
                            "others (found " +
-                           kVariable + "=" + set + ", expected at least " + std::to_string(streams) +
-                           ", or 1 with a proof for nccl-one-queue)");
+                           kVariable + "=" + set + ", expected " + remedy(streams) + ")");
   }
 }
 
