@@ -40,6 +40,11 @@ expect_err "[  FAILED  ] 1 test."
 printf '#!/bin/sh\necho "[       OK ] One.Test"\nsleep 1000\n' >tests/ppsim_tests_cross
 script 3 gpu_check --only kernels --limit 8
 expect_out "not rehearsed: strict fake, cross: the time was over"
+# Nor has what was not asked, as there was no time to learn which schedules there are.
+sed 's/"list schedules --json")/"list schedules --json") sleep 1000;/' none/ppsim >tests/slow
+cp tests/slow none/ppsim
+script 3 gpu_check --only gradients --limit 8
+expect_out "no time was left to ask which schedules there are"
 unset PPSIM_BIN
 rm -r tests
 [ "$(ls "$scripts/../studies")" = "$before" ] || fail "something was written under studies"
