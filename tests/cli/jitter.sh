@@ -11,8 +11,14 @@ for spread in normal:0 lognormal:0 gamma:0 list:1 lognormal:0:0.9; do
 done
 
 # One rank: its step is the sum of its actions, so of 64 that vary by 10 % the sum varies by 10 % / 8 of the mean.
-expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1 --samples 4000 --seed 2 --json
-expect_json 'abs(d["step_ns"]["mean"] / 64e6 - 1) < 0.001 and d["step_ns"]["mean_low"] < 64e6 < d["step_ns"]["mean_high"]'
+# The interval of the mean holds it for 95 of 100 seeds: of 20, for 19 in the mean.
+held=0
+for seed in $(seq 20); do
+  expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1 --samples 4000 --seed "$seed" --json
+  expect_json 'abs(d["step_ns"]["mean"] / 64e6 - 1) < 0.001'
+  python3 -c 'import json, sys; d = json.load(open("stdout"))["step_ns"]; sys.exit(not d["mean_low"] < 64e6 < d["mean_high"])' && held=$((held + 1))
+done
+[ "$held" -ge 17 ] || fail "the interval of the mean held it for $held of 20 seeds"
 expect_json 'abs((d["step_ns"]["p95"] / 64e6 - 1) / (1.645 * 0.1 / 8) - 1) < 0.1'
 # What is fully correlated does not average out.
 expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1:0.999 --samples 2000 --json
