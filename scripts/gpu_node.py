@@ -130,6 +130,6 @@ def check_node(session, machine):
             session.write("node.json", {"machine": machine, "devices": each, "hosts": nodes, "questions": rows})
     late = sum(row["good"] is None for row in rows)
     print(f"node: {sum(row['good'] is True for row in rows)} of {len(rows)} right, "
-          f"{f'{late} left out for want of time, ' if late else ''}on {each} devices of {nodes} "
+          f"{f'{late} left out for lack of time, ' if late else ''}on {each} devices of {nodes} "
           f"host{'s' if nodes > 1 else ''}{' of the strict fake: nothing was measured' if model else ''}")
     return bool(rows) and verdict_of(row["good"] for row in rows)

@@ -171,8 +171,8 @@ Expected<void> PlacementSearch::look_at_all(const std::vector<Placement>& placem
   return {};
 }
 
-/// Climbs to a placement that no exchange of two stages improves, and starts again from near the best, or
-/// from anywhere where there is none.
+/// Climbs to a placement that no exchange of two stages improves, then starts again: near the best one, or
+/// from a random one while no schedule was found.
 Expected<void> PlacementSearch::go_to_neighbours() {
   std::size_t at = best_.value_or(0);
   while (!late() && !spent(kNeighbourShare) && !(best_ && best()->value == lower_bound().first)) {

@@ -11,7 +11,7 @@
 namespace ppsim {
 namespace {
 
-/// What makes an instruction of the second rank more than its action, so that its Program has to say so.
+/// A change of an instruction of the second rank after which its action alone does not describe it.
 struct Change {
   std::size_t position;
   std::function<void(InstructionDraft&)> make;

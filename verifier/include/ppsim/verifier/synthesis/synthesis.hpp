@@ -113,7 +113,7 @@ struct Synthesized {
 /// There is no schedule within the limit, or none was found.
 struct NoSchedule {
   std::string reason;
-  bool proved = false;  ///< there is none
+  bool proved = false;  ///< that no schedule exists
   friend bool operator==(const NoSchedule&, const NoSchedule&) = default;
 };
 using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
