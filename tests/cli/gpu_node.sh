@@ -61,7 +61,7 @@ expect_out "WRONG  1f1b on 8 devices: NCCL between processes, streamed"
 expect_out "right  1f1b on 8 devices: copies of one process, streamed"
 expect_out "node: 9 of 18 right, on 8 devices of 1 host"
 script 4 gpu_check --limit 0.01 --node late
-expect_out "node: 0 of 18 right, 18 left out for want of time, on 8 devices of 1 host"
+expect_out "node: 0 of 18 right, 18 left out for lack of time, on 8 devices of 1 host"
 python3 -c '
 import json
 node = json.load(open("late/node.json"))
@@ -69,7 +69,7 @@ assert all(row["answer"].get("exit") == "left out" and row["good"] is None for r
 ' || fail "not within its limit"
 # What was running when the time was over is not wrong either.
 HANGS="run " script 4 gpu_check --limit 3 --node hangs
-expect_out "node: 0 of 18 right, 18 left out for want of time, on 8 devices of 1 host"
+expect_out "node: 0 of 18 right, 18 left out for lack of time, on 8 devices of 1 host"
 
 # Who is interrupted leaves nothing running, and keeps what was answered.
 set -m  # else SIGINT is ignored by what runs in the background
@@ -84,7 +84,7 @@ found=0
 wait %1 || found=$?
 [ "$found" -eq 130 ] || fail "exit $found, expected 130 of an interrupt"
 expect_out "right  chimera on 8 devices: copies of one process, streamed"
-expect_out "node: 3 of 18 right, 15 left out for want of time, on 8 devices of 1 host"
+expect_out "node: 3 of 18 right, 15 left out for lack of time, on 8 devices of 1 host"
 expect_out "gpu_check: interrupted; nothing is wrong, and something had no time left; see interrupted"
 [ ! -s stderr ] || fail "an interrupt is no error"
 while read -r one; do ! kill -0 "$one" 2>/dev/null || fail "$one still runs"; done <hanging
