@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::cli {
@@ -30,10 +31,9 @@ std::string hardware_queues() {
   const std::string set = value_of("CUDA_DEVICE_MAX_CONNECTIONS");
   if (set.empty()) return "not set: the cuda backend sets 32";
   if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue";
-  constexpr int kMaxQueues = 32;
   int queues = 0;
   const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), queues);
-  if (error != std::errc() || end != set.data() + set.size() || queues < 1 || queues > kMaxQueues)
+  if (error != std::errc() || end != set.data() + set.size() || queues < 1 || queues > kMaxHardwareQueues)
     return set +
            ": not a number from 1 to 32, the most that CUDA has; unset it, and the cuda backend sets 32";
   return set + ": over NCCL a rank with more streams than that is refused";

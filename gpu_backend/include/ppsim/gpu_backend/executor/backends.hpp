@@ -8,6 +8,10 @@
 
 namespace ppsim::gpu_backend {
 
+/// The most hardware queues of a CUDA device, however many CUDA_DEVICE_MAX_CONNECTIONS asks for. Source: CUDA
+/// Programming Guide, "CUDA Environment Variables".
+inline constexpr int kMaxHardwareQueues = 32;
+
 /// A backend, and whether this build and this machine have what it needs.
 struct BackendStatus {
   std::string name;
@@ -40,4 +44,5 @@ using gpu_backend::BackendStatus;
 using gpu_backend::capabilities_of;
 using gpu_backend::check_libraries;
 using gpu_backend::hold_devices;
+using gpu_backend::kMaxHardwareQueues;
 }  // namespace ppsim

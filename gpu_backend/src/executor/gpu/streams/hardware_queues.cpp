@@ -5,14 +5,14 @@
 #include <string>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
 
 constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-/// However many are asked for. Source: CUDA Programming Guide, "CUDA Environment Variables".
-constexpr std::size_t kMaxQueues = 32;
+constexpr std::size_t kMaxQueues{kMaxHardwareQueues};
 
 /// 0 for what is no number.
 std::size_t queues_of(const std::string& text) {
