@@ -156,7 +156,7 @@ nb::object contents_of(const SimulatedStep& step, const std::vector<KindBytes>& 
   if (!step.costs.has_sizes) return nb::none();
   nb::dict result;
   for (const KindBytes& of_kind : contents)
-    result[nb::cast(std::string(tensor_kind_name(of_kind.kind)))] = of_kind.bytes;
+    result[nb::cast(std::string(info(of_kind.kind).name))] = of_kind.bytes;
   return result;
 }
 

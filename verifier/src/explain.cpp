@@ -89,8 +89,7 @@ Lines lines_of(const Program& program, const LateEnd& late) {
 std::string tensor_text(const Tensor& tensor) {
   std::ostringstream out;
   const SizeClass& c = tensor.size_class;
-  out << tensor_kind_name(c.kind) << (subject_of(c.kind) == Subject::block ? " of block " : " of stage ")
-      << c.subject;
+  out << info(c.kind).name << " of " << subject_name(info(c.kind).subject) << ' ' << c.subject;
   if (c.peer >= 0) out << ", from " << c.peer;
   if (c.kind == TensorKind::workspace) out << ", " << info(c.op).text;
   if (tensor.microbatch >= 0) out << ", microbatch " << tensor.microbatch;

@@ -132,7 +132,7 @@ std::string peak_text(const SimulatedStep& step) {
   const auto contents = peak_contents(step);
   for (const KindBytes& one : contents[most]) {
     if (&one != contents[most].data()) text += ", ";
-    text += size_text(one.bytes) + " of " + std::string(tensor_kind_name(one.kind));
+    text += size_text(one.bytes) + " of " + std::string(info(one.kind).name);
   }
   const AllocatorPeak allocator = allocator_peaks(step)[most];
   return text + ".\nPyTorch's allocator reserves " + size_text(allocator.reserved) + " there, of which " +

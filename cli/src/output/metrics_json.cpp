@@ -25,7 +25,7 @@ Json contents_json(const SimulatedStep& step, const std::vector<KindBytes>& cont
   if (!step.costs.has_sizes) return Json();
   Json object = Json::object();
   for (const KindBytes& of_kind : contents)
-    object[std::string(tensor_kind_name(of_kind.kind))] = of_kind.bytes;
+    object[std::string(info(of_kind.kind).name)] = of_kind.bytes;
   return object;
 }
 

@@ -122,7 +122,7 @@ class TensorCheck {
                     " reads what nothing has written");
     }
     for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-      if (!is_written_once(tensors_[t].size_class.kind)) continue;
+      if (info(tensors_[t].size_class.kind).writes != Writes::once) continue;
       expect_complete(t);
       expect_freed(t);
     }

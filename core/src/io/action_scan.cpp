@@ -82,21 +82,10 @@ class RangeCheck {
   Expected<void> result_;
 };
 
-void check_subject(RangeCheck& check, const Pipeline& pipeline, const ScannedAction& scanned) {
-  switch (info(scanned.kind).subject) {
-    case Subject::stage:
-      return check("stage", scanned.subject, pipeline.stages());
-    case Subject::block:
-      return check("block", scanned.subject, pipeline.blocks());
-    case Subject::collective:
-      return check("collective", scanned.subject,
-                   static_cast<std::int32_t>(pipeline.spec().collectives.size()));
-  }
-}
-
 Expected<void> check_ranges(const Pipeline& pipeline, const ScannedAction& scanned, std::string_view text) {
   RangeCheck check(text);
-  check_subject(check, pipeline, scanned);
+  const Subject subject = info(scanned.kind).subject;
+  check(subject_name(subject), scanned.subject, pipeline.count(subject));
   if (!check.result()) return check.result();
   if (scanned.number && pipeline.counts_updates(scanned.kind, scanned.subject)) {
     check("update", *scanned.number, pipeline.updates());

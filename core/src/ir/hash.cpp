@@ -172,7 +172,7 @@ std::string sizes_hash(const SizeTable& sizes) {
   Hasher hasher("ppsim sizes 1");
   hasher.list(sizes.entries(), [&](const auto& entry) {
     const auto& [key, bytes] = entry;
-    hasher.text(tensor_kind_name(key.kind)).number(key.subject).number(key.peer).number(key.slice);
+    hasher.text(info(key.kind).name).number(key.subject).number(key.peer).number(key.slice);
     add_kind(hasher, key.op);
     hasher.number(bytes);
   });

@@ -76,16 +76,8 @@ class InstructionChecker {
   }
 
   bool check_subject(const Action& action) {
-    switch (info(action.kind).subject) {
-      case Subject::stage:
-        return check_range(action, "stage", action.subject, pipeline_.stages());
-      case Subject::block:
-        return check_range(action, "block", action.subject, pipeline_.blocks());
-      case Subject::collective:
-        return check_range(action, "collective", action.subject,
-                           static_cast<int>(pipeline_.spec().collectives.size()));
-    }
-    return false;
+    const Subject subject = info(action.kind).subject;
+    return check_range(action, subject_name(subject), action.subject, pipeline_.count(subject));
   }
 
   bool check_microbatch(const Action& action) {

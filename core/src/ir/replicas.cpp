@@ -35,7 +35,7 @@ class Replica {
     return key;
   }
   [[nodiscard]] SizeClass size_class(SizeClass key) const {
-    if (subject_of(key.kind) != Subject::block) key.subject = stage(key.subject);
+    if (info(key.kind).subject != Subject::block) key.subject = stage(key.subject);
     key.peer = stage(key.peer);
     return key;
   }

@@ -85,9 +85,7 @@ class RowChecker {
 
   bool ids_in_range(RankId rank, const Action& action) {
     const OpInfo& row = info(action.kind);
-    int subjects = pipeline_.stages();
-    if (row.subject == Subject::block) subjects = pipeline_.blocks();
-    if (row.subject == Subject::collective) subjects = static_cast<int>(pipeline_.spec().collectives.size());
+    const int subjects = pipeline_.count(row.subject);
     const bool needs_number =
         row.microbatch == MicrobatchUse::required || row.microbatch == MicrobatchUse::update;
     const bool known = action.subject >= 0 && action.subject < subjects;

@@ -1,7 +1,5 @@
 #include "ppsim/core/ir/tables.hpp"
 
-#include <array>
-
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "table_lookup.hpp"
@@ -17,11 +15,6 @@ Nanoseconds to_nanoseconds(double units) {
 void print_field(std::ostream& out, const char* name, std::int32_t value) {
   if (value >= 0) out << ' ' << name << ' ' << value;
 }
-
-constexpr std::array<std::string_view, kTensorKindCount> kTensorKindNames = {
-    "parameters",        "optimizer_state", "gradients",        "gathered_parameters", "boundary_input",
-    "boundary_output",   "saved_for_input", "saved_for_weight", "lent_activations",    "incoming_gradient",
-    "outgoing_gradient", "inner_gradients", "kv_gradient",      "workspace",           "partial_gradients"};
 
 }  // namespace
 
@@ -63,42 +56,8 @@ CostClass cost_class_of(std::span<const Action> actions, InstructionForm form) {
   return {OpKind::overlap, actions[0].subject, actions[1].subject, actions[0].slice};
 }
 
-std::string_view tensor_kind_name(TensorKind kind) {
-  return kTensorKindNames[static_cast<std::size_t>(kind)];
-}
-
-std::optional<TensorKind> tensor_kind_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < kTensorKindNames.size(); ++i) {
-    if (kTensorKindNames[i] == name) return static_cast<TensorKind>(i);
-  }
-  return std::nullopt;
-}
-
-Subject subject_of(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::parameters:
-    case TensorKind::optimizer_state:
-    case TensorKind::gradients:
-    case TensorKind::partial_gradients:
-      return Subject::block;
-    case TensorKind::gathered_parameters:
-    case TensorKind::boundary_input:
-    case TensorKind::boundary_output:
-    case TensorKind::saved_for_input:
-    case TensorKind::saved_for_weight:
-    case TensorKind::lent_activations:
-    case TensorKind::incoming_gradient:
-    case TensorKind::outgoing_gradient:
-    case TensorKind::inner_gradients:
-    case TensorKind::kv_gradient:
-    case TensorKind::workspace:
-      return Subject::stage;
-  }
-  return Subject::stage;
-}
-
 std::ostream& operator<<(std::ostream& out, const SizeClass& size_class) {
-  out << tensor_kind_name(size_class.kind);
+  out << info(size_class.kind).name;
   print_field(out, "subject", size_class.subject);
   print_field(out, "peer", size_class.peer);
   print_field(out, "slice", size_class.slice);

@@ -12,40 +12,27 @@ void print_entry(std::ostream& out, const CostClass& key) {
 }
 
 void print_entry(std::ostream& out, const SizeClass& key) {
-  out << R"({"tensor":")" << tensor_kind_name(key.kind) << '"';
+  out << R"({"tensor":")" << info(key.kind).name << '"';
   if (key.op != OpKind::forward) out << R"(,"op":")" << info(key.op).text << '"';
   out << R"(,"bytes":...})";
 }
 
-void print_name(std::ostream& out, std::string_view text, std::int32_t value) {
-  if (value >= 0) out << text << value;
-}
-
-std::string_view subject_text(Subject subject) {
-  switch (subject) {
-    case Subject::stage:
-      return " of stage ";
-    case Subject::block:
-      return " of block ";
-    case Subject::collective:
-      return " of collective ";
-  }
-  return "";
+/// What follows the kind.
+void print_place(std::ostream& out, Subject subject, const auto& key) {
+  if (key.subject >= 0) out << " of " << subject_name(subject) << ' ' << key.subject;
+  if (key.peer >= 0) out << " with peer " << key.peer;
+  if (key.slice > 0) out << ", slice " << key.slice;
 }
 
 void print_class(std::ostream& out, const CostClass& key) {
   out << info(key.kind).text;
-  print_name(out, subject_text(info(key.kind).subject), key.subject);
-  print_name(out, " with peer ", key.peer);
-  if (key.slice > 0) print_name(out, ", slice ", key.slice);
+  print_place(out, info(key.kind).subject, key);
 }
 
 void print_class(std::ostream& out, const SizeClass& key) {
-  out << tensor_kind_name(key.kind);
+  out << info(key.kind).name;
   if (key.kind == TensorKind::workspace) out << " of " << info(key.op).text;
-  print_name(out, subject_text(subject_of(key.kind)), key.subject);
-  print_name(out, " with peer ", key.peer);
-  if (key.slice > 0) print_name(out, ", slice ", key.slice);
+  print_place(out, info(key.kind).subject, key);
 }
 
 /// The missing costs, and the entries that would give them.

@@ -34,13 +34,9 @@ Action any_action(const Pipeline& pipeline) {
         return info.kind != OpKind::overlap &&
                (info.subject != Subject::collective || !pipeline.spec().collectives.empty());
       });
-  const auto subjects = row.subject == Subject::stage ? pipeline.stages()
-                        : row.subject == Subject::block
-                            ? pipeline.blocks()
-                            : static_cast<int>(pipeline.spec().collectives.size());
   Action action;
   action.kind = row.kind;
-  action.subject = *rc::gen::inRange(0, subjects);
+  action.subject = *rc::gen::inRange(0, pipeline.count(row.subject));
   if (row.microbatch != MicrobatchUse::none) {
     const bool updates = row.microbatch == MicrobatchUse::update;
     action.microbatch = *rc::gen::inRange(row.microbatch == MicrobatchUse::optional ? -1 : 0,

@@ -11,7 +11,7 @@ namespace {
 using Touch = TensorSeries::Touch;
 
 tl::unexpected<Error> refused_tensors(const SizeClass& size_class, const std::string& why) {
-  return make_error(ErrorCode::refused, "tensors of " + std::string(tensor_kind_name(size_class.kind)) +
+  return make_error(ErrorCode::refused, "tensors of " + std::string(info(size_class.kind).name) +
                                             " of " + std::to_string(size_class.subject) + why);
 }
 

@@ -13,25 +13,13 @@ using nlohmann::ordered_json;
 
 constexpr const char* kTablesFormat = "ppsim-tables";
 
-const char* subject_key(Subject subject) {
-  switch (subject) {
-    case Subject::stage:
-      return "stage";
-    case Subject::block:
-      return "block";
-    case Subject::collective:
-      return "collective";
-  }
-  return "";
-}
-
 void put(ordered_json& object, const char* key, std::int32_t value) {
   if (value >= 0) object[key] = value;
 }
 
 ordered_json cost_json(const CostClass& key, Nanoseconds duration) {
   ordered_json object = {{"kind", info(key.kind).text}};
-  put(object, subject_key(info(key.kind).subject), key.subject);
+  put(object, subject_name(info(key.kind).subject), key.subject);
   put(object, "peer", key.peer);
   put(object, "slice", key.slice);
   object["ns"] = duration;
@@ -41,8 +29,8 @@ ordered_json cost_json(const CostClass& key, Nanoseconds duration) {
 constexpr const char* kBesideTransfers = "ns_beside_transfers";
 
 ordered_json size_json(const SizeClass& key, Bytes size) {
-  ordered_json object = {{"tensor", tensor_kind_name(key.kind)}};
-  put(object, subject_key(subject_of(key.kind)), key.subject);
+  ordered_json object = {{"tensor", info(key.kind).name}};
+  put(object, subject_name(info(key.kind).subject), key.subject);
   put(object, "peer", key.peer);
   put(object, "slice", key.slice);
   if (key.op != OpKind::forward) object["op"] = info(key.op).text;
@@ -70,14 +58,14 @@ void add_beside_transfers(ordered_json& entry, const Tables& tables, const CostC
 Expected<std::int32_t> read_subject(const JsonFile& file, const json& entry, Subject subject,
                                     const JsonPath& path) {
   for (const Subject other : {Subject::stage, Subject::block, Subject::collective}) {
-    if (other != subject && entry.contains(subject_key(other))) {
+    if (other != subject && entry.contains(subject_name(other))) {
       JsonPath at = path;
-      at.emplace_back(subject_key(other));
-      return file.error_at(at, "a key that this kind does not have", subject_key(other),
-                           subject_key(subject));
+      at.emplace_back(subject_name(other));
+      return file.error_at(at, "a key that this kind does not have", subject_name(other),
+                           subject_name(subject));
     }
   }
-  return entry.value(subject_key(subject), -1);
+  return entry.value(subject_name(subject), -1);
 }
 
 /// Adds the entries under `key` to a table: `read_key` makes the class of an entry from it and its subject.
@@ -142,7 +130,7 @@ Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json
                                                 const JsonPath& path) {
   const TensorKind kind = tensor_kind_from_name(entry.at("tensor").get_ref<const std::string&>()).value();
   const OpKind op = op_kind_from_text(entry.value("op", "F")).value();
-  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(file, entry, subject_of(kind), path));
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(file, entry, info(kind).subject, path));
   return std::pair(SizeClass{kind, subject, entry.value("peer", -1), entry.value("slice", -1), op},
                    entry.at("bytes").get<Bytes>());
 }

@@ -216,7 +216,7 @@ class RunData {
       PackedProfile packed;
       for (const MemoryProfile& profile : replay_memory(program_, run_.trace, table, of_kind))
         packed.add(profile);
-      kinds.push_back({{"name", tensor_kind_name(kind)}, {"points", packed.json()}});
+      kinds.push_back({{"name", info(kind).name}, {"points", packed.json()}});
     }
     return kinds;
   }

@@ -116,7 +116,7 @@ TEST(ReduceEachMicrobatch, PartsAreAsLargeAsGradientsWhereNoSizeSaysOtherwise) {
   EXPECT_EQ(sizes({TensorKind::partial_gradients, 2}), 100);
   sizes.set({TensorKind::partial_gradients, 2}, 60);
   EXPECT_EQ(sizes({TensorKind::partial_gradients, 2}), 60);
-  EXPECT_EQ(subject_of(TensorKind::partial_gradients), Subject::block);
+  EXPECT_EQ(info(TensorKind::partial_gradients).subject, Subject::block);
 }
 
 TEST(ReduceEachMicrobatch, IsPartOfFilesAndHashes) {

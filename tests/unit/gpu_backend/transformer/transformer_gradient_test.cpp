@@ -192,7 +192,7 @@ TEST_P(EveryArithmetic, RecomputeSavesWhatForwardSaves) {
         const std::span<std::byte> expected = kept.tensor(kind, s, 0);
         const std::span<std::byte> found = again.tensor(kind, s, 0);
         EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin(), found.end()))
-            << tensor_kind_name(kind) << " of stage " << s << " of " << stages;
+            << info(kind).name << " of stage " << s << " of " << stages;
       }
     }
     kept.backward(0);

@@ -61,6 +61,19 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 
 [[nodiscard]] constexpr const OpInfo& info(OpKind kind) { return kOpTable[static_cast<std::size_t>(kind)]; }
 
+/// "stage", "block" or "collective", as in texts and keys.
+[[nodiscard]] constexpr const char* subject_name(Subject subject) {
+  switch (subject) {
+    case Subject::stage:
+      return "stage";
+    case Subject::block:
+      return "block";
+    case Subject::collective:
+      return "collective";
+  }
+  return "";
+}
+
 /// The kind with exactly this text.
 [[nodiscard]] constexpr std::optional<OpKind> op_kind_from_text(std::string_view text) {
   for (const OpInfo& row : kOpTable) {

@@ -99,6 +99,17 @@ class Pipeline {
   [[nodiscard]] int microbatches() const { return spec_.microbatches; }
   [[nodiscard]] int slices() const { return spec_.slices; }
   [[nodiscard]] int blocks() const { return static_cast<int>(spec_.blocks.size()); }
+  [[nodiscard]] int count(Subject subject) const {
+    switch (subject) {
+      case Subject::stage:
+        return stages();
+      case Subject::block:
+        return blocks();
+      case Subject::collective:
+        return static_cast<int>(spec_.collectives.size());
+    }
+    return 0;
+  }
   [[nodiscard]] IdRange<RankId> rank_ids() const { return {RankId(0), RankId(ranks())}; }
   [[nodiscard]] IdRange<StageId> stage_ids() const { return {StageId(0), StageId(stages())}; }
   [[nodiscard]] IdRange<MicrobatchId> microbatch_ids() const {

@@ -9,6 +9,7 @@
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tensor_kind.hpp"
 #include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
@@ -52,33 +53,8 @@ struct UnitCosts {
 [[nodiscard]] CostClass cost_class_of(std::span<const Action> actions, InstructionForm form);
 [[nodiscard]] CostClass cost_class_of(const Action& action);
 
-/// Kinds of tensors, in the order of the table of lifetimes.
-enum class TensorKind : std::uint8_t {
-  parameters,
-  optimizer_state,
-  gradients,
-  gathered_parameters,
-  boundary_input,     ///< x of a stage; on one rank it is the producer's y
-  boundary_output,    ///< y of a stage
-  saved_for_input,    ///< saved activations that only I needs
-  saved_for_weight,   ///< saved activations that W needs
-  lent_activations,   ///< activations held for another rank
-  incoming_gradient,  ///< dy, one per edge
-  outgoing_gradient,  ///< dx that leaves the rank
-  inner_gradients,    ///< what W needs from I
-  kv_gradient,        ///< gradient of keys and values over slices
-  workspace,          ///< temporary buffers of one compute action
-  partial_gradients,  ///< of a block and a microbatch, which REDUCE_GRAD sums for each microbatch
-};
-inline constexpr int kTensorKindCount = 15;
-[[nodiscard]] std::string_view tensor_kind_name(TensorKind kind);
-[[nodiscard]] std::optional<TensorKind> tensor_kind_from_name(std::string_view name);
-
-/// Whether the subject of a size class of the kind is a stage or a parameter block.
-[[nodiscard]] Subject subject_of(TensorKind kind);
-
-/// The key of a size. `subject` is a stage or a block, as subject_of says; `peer` the other stage of an
-/// edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a workspace and `forward`
+/// The key of a size. `subject` is a stage or a block, as tensor_kind.def says for the kind; `peer` the
+/// other stage of an edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a workspace and `forward`
 /// elsewhere. -1 in a table's key matches anything.
 struct SizeClass {
   TensorKind kind = TensorKind::parameters;

@@ -24,10 +24,6 @@ struct TensorUses {
 };
 [[nodiscard]] TensorUses tensor_uses(const Program& program);
 
-/// Whether a tensor of the kind is complete when its writers are. Parameters have versions, and their tensors
-/// are buffers that hold several; a workspace belongs to one action.
-[[nodiscard]] bool is_written_once(TensorKind kind);
-
 /// Whether the action drops the memory of a tensor that it uses, rather than be its last user.
 [[nodiscard]] bool frees(const Action& action, const Tensor& tensor);
 
