@@ -1,8 +1,9 @@
 #include "ppsim/planner/annotations.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -48,14 +49,10 @@ std::optional<NamedCell> named_cell(std::string_view line) {
   constexpr std::string_view kRank = "rank ";
   if (!line.starts_with(kRank)) return std::nullopt;
   line.remove_prefix(kRank.size());
-  NamedCell named;
-  const auto [rest, failed] = std::from_chars(line.data(), line.data() + line.size(), named.rank);
-  if (failed != std::errc()) return std::nullopt;
-  line.remove_prefix(static_cast<std::size_t>(rest - line.data()));
-  if (!line.starts_with(": ")) return std::nullopt;
+  const auto rank = take_leading_number<int>(line);
+  if (!rank || !line.starts_with(": ")) return std::nullopt;
   line.remove_prefix(2);
-  named.action = line.substr(0, line.find_first_of(" <>,"));
-  return named;
+  return NamedCell{*rank, line.substr(0, line.find_first_of(" <>,"))};
 }
 
 bool has_rows(const std::string& file) { return file.ends_with(".csv"); }

@@ -1,8 +1,8 @@
 #include "ppsim/planner/synthesis.hpp"
 
 #include <algorithm>
-#include <charconv>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::planner {
@@ -118,10 +118,9 @@ Expected<std::vector<RankId>> listed_ranks(const std::string& text) {
   std::vector<RankId> placement;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    int rank = 0;
-    const auto [rest, fault] = std::from_chars(text.data() + begin, text.data() + end, rank);
-    if (fault != std::errc{} || rest != text.data() + end) return tl::unexpected(wrong_placement(text));
-    placement.emplace_back(rank);
+    const auto rank = parse_number<int>(std::string_view(text).substr(begin, end - begin));
+    if (!rank) return tl::unexpected(wrong_placement(text));
+    placement.emplace_back(*rank);
     begin = end + 1;
   }
   return placement;

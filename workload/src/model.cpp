@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <sstream>
 
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::workload {
@@ -47,19 +47,12 @@ std::string field_names() {
   return listed(kFields, [](const auto& field) { return field.first; });
 }
 
-std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Expected<void> override_field(ModelDescription& model, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string_view key = assignment.substr(0, equals);
   for (const auto& [name, field] : kFields) {
     if (name != key || equals == std::string_view::npos) continue;
-    const auto value = number(assignment.substr(equals + 1));
+    const auto value = parse_number<std::int64_t>(assignment.substr(equals + 1));
     if (!value) {
       return make_error(ErrorCode::bad_argument, "model field " + std::string(key) + " needs a whole number",
                         {.found = std::string(assignment.substr(equals + 1)), .expected = "a whole number"});

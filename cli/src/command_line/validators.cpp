@@ -1,7 +1,6 @@
 #include "validators.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iomanip>
@@ -9,6 +8,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -77,11 +77,8 @@ Validator one_of(const std::vector<std::string>& words) {
 Validator whole(std::int64_t least, std::int64_t most) {
   const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
   return {[=](const std::string& text) {
-            std::int64_t value = 0;
-            const char* end = text.data() + text.size();
-            const auto [rest, error] = std::from_chars(text.data(), end, value);
-            const bool is_number = error == std::errc() && rest == end && std::to_string(value) == text;
-            const bool good = is_number && value >= least && value <= most;
+            const auto value = parse_number<std::int64_t>(text);
+            const bool good = value && *value >= least && *value <= most && std::to_string(*value) == text;
             return good ? std::string() : "found " + text + ", expected " + expected;
           },
           ""};

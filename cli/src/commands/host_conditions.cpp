@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
@@ -31,9 +31,8 @@ std::string hardware_queues() {
   const std::string set = value_of("CUDA_DEVICE_MAX_CONNECTIONS");
   if (set.empty()) return "not set: the cuda backend sets 32";
   if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue";
-  int queues = 0;
-  const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), queues);
-  if (error != std::errc() || end != set.data() + set.size() || queues < 1 || queues > kMaxHardwareQueues)
+  const int queues = parse_number<int>(set).value_or(0);
+  if (queues < 1 || queues > kMaxHardwareQueues)
     return set +
            ": not a number from 1 to 32, the most that CUDA has; unset it, and the cuda backend sets 32";
   return set + ": over NCCL a rank with more streams than that is refused";

@@ -1,8 +1,9 @@
 #include "action_scan.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim {
 namespace {
@@ -117,11 +118,7 @@ Expected<void> check_slice(const Pipeline& pipeline, const ScannedAction& scanne
 
 std::optional<std::int32_t> take_number(std::string_view& text) {
   if (!starts_with_digit(text) || has_leading_zero(text)) return std::nullopt;
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
+  return take_leading_number<std::int32_t>(text);
 }
 
 std::string printable(std::string_view text, std::size_t longest) {

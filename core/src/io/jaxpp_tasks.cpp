@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "io/json/file.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim {
 namespace {
@@ -22,13 +22,10 @@ constexpr std::array<std::pair<OpKind, std::string_view>, 4> kTaskNames = {
      {OpKind::backward_input, "bwdA_"},
      {OpKind::backward_weight, "bwdW_"}}};
 
-/// The number that a text starts with, and what follows it.
+/// The number of at least 0 that a text begins with, which is taken off it.
 std::optional<int> take_task_number(std::string_view& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
+  const auto number = take_leading_number<int>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 /// "bwdA_2__5" is 2I5.

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 
 #include "action_scan.hpp"
 #include "csv_cells.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "trace_cells.hpp"
 
 namespace ppsim {
@@ -81,10 +81,8 @@ class LineReader {
 
   [[nodiscard]] Expected<std::int64_t> number(Column column, std::int64_t least, std::int64_t most) const {
     const std::string& text = row_.cells[column];
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
-      return value;
+    const auto value = parse_number<std::int64_t>(text);
+    if (value && *value >= least && *value <= most) return *value;
     return fail(column, std::string(kColumns[column]) + " is not such a number", text,
                 "an integer in [" + std::to_string(least) + ", " + std::to_string(most) + "]");
   }

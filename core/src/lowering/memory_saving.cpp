@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim {
 namespace {
 
 constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 constexpr std::string_view kStages = "stages=";
-
-std::optional<int> whole_number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 std::optional<Recompute> recompute_from_name(std::string_view name) {
   const auto* const found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
@@ -81,7 +75,7 @@ Expected<StageRecompute> recompute_from_text(std::string_view text) {
   std::map<StageId, Recompute> stages;
   for (const std::string_view item : stage_items(text)) {
     const std::size_t colon = item.find(':');
-    const auto stage = whole_number(item.substr(0, colon));
+    const auto stage = parse_count(item.substr(0, colon));
     const auto choice = colon == std::string_view::npos ? std::optional(Recompute::full)
                                                         : recompute_from_name(item.substr(colon + 1));
     if (!stage || !choice || !stages.emplace(StageId(*stage), *choice).second) return unknown_recompute(text);
@@ -107,14 +101,14 @@ Expected<Offload> offload_from_text(std::string_view text) {
   if (text == "all") return Offload{.percent = 100, .stages = {}};
   if (text == "half") return Offload{.percent = 50, .stages = {}};
   if (text.ends_with('%')) {
-    const auto percent = whole_number(text.substr(0, text.size() - 1));
+    const auto percent = parse_count(text.substr(0, text.size() - 1));
     if (!percent || *percent < 1 || *percent > 100) return unknown_offload(text);
     return Offload{.percent = *percent, .stages = {}};
   }
   if (!text.starts_with(kStages)) return unknown_offload(text);
   Offload offload{.percent = 100, .stages = {}};
   for (const std::string_view item : stage_items(text)) {
-    const auto stage = whole_number(item);
+    const auto stage = parse_count(item);
     if (!stage) return unknown_offload(text);
     offload.stages.emplace_back(*stage);
   }

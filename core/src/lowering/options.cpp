@@ -1,6 +1,6 @@
 #include <array>
-#include <charconv>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim {
@@ -9,13 +9,6 @@ namespace {
 constexpr std::array<std::string_view, 4> kPolicyNames = {"per-rank", "per-pair", "per-edge",
                                                           "per-stage-edge"};
 constexpr std::string_view kEarlyPrefix = "early:";
-
-std::optional<int> parse_count(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 std::string_view grouping_name(Grouping grouping) {
   switch (grouping) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::gpu_backend {
@@ -31,11 +31,7 @@ constexpr int kLargestPort = 65535;
 constexpr int kMaxProcesses = 1 << 20;
 
 Expected<int> number(const char* variable, const char* text, int least, int most) {
-  const std::string_view digits = text;
-  int value = 0;
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (failure == std::errc() && end == digits.data() + digits.size() && value >= least && value <= most)
-    return value;
+  if (const auto value = parse_number<int>(text); value && *value >= least && *value <= most) return *value;
   return make_error(
       ErrorCode::bad_argument, std::string("the environment variable ") + variable + " is wrong",
       {.found = text, .expected = "a number from " + std::to_string(least) + " to " + std::to_string(most)});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -10,6 +9,8 @@
 #include <utility>
 
 #include "decimal.hpp"
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -99,9 +100,8 @@ class Reader {
     }
     std::int64_t factor = 1;
     if (star != std::string_view::npos) {
-      const auto read = std::from_chars(text.data(), text.data() + star, factor);
-      const bool whole = read.ec == std::errc() && read.ptr == text.data() + star;
-      if (!whole || factor < 0 || factor > kLargestFactor)
+      factor = parse_number<std::int64_t>(text.substr(0, star)).value_or(-1);
+      if (factor < 0 || factor > kLargestFactor)
         return bad_cost(text, "a whole number up to 1000 * a key");
     }
     return cost_of(std::string(key)).map([factor](LinearCost cost) { return factor * std::move(cost); });

@@ -1,12 +1,12 @@
 #include "ppsim/planner/effects/cost_groups.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -30,13 +30,10 @@ CostGroup link_between(RankId a, RankId b) {
   return numbered(What::link, std::min(a.value(), b.value()), std::max(a.value(), b.value()));
 }
 
-/// Reads a number and takes it off the text.
+/// Reads a number of at least 0 and takes it off the text.
 std::optional<std::int32_t> take_number(std::string_view& text) {
-  std::int32_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
+  const auto number = take_leading_number<std::int32_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 /// A number after a mark such as '-'; -1 where there is no mark, nothing where no number follows it.

@@ -1,6 +1,6 @@
-#include <charconv>
 #include <optional>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
 
 namespace ppsim::planner {
@@ -15,11 +15,8 @@ std::string_view take_word(std::string_view& text, char mark) {
 }
 
 std::optional<double> number_within(std::string_view text, double most) {
-  double number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = failed == std::errc() && end == text.data() + text.size();
-  if (!is_number || !(number >= 0 && number <= most)) return std::nullopt;
-  return number;
+  const auto number = parse_number<double>(text);
+  return number && *number >= 0 && *number <= most ? number : std::nullopt;
 }
 
 std::optional<FactorSpread::Shape> shape_named(std::string_view name) {

@@ -1,9 +1,9 @@
 #include "plan/space.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim::planner {
@@ -95,10 +95,8 @@ Expected<void> Space::read_counts() {
     const auto given = request_->fixed.find(key);
     if (given == request_->fixed.end()) continue;
     for (const std::string& text : given->second) {
-      int value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size() || value < 1)
-        return not_a_value(key, text, "a whole number from 1 on");
+      const int value = parse_number<int>(text).value_or(0);
+      if (value < 1) return not_a_value(key, text, "a whole number from 1 on");
       counts_[key].push_back(value);
     }
   }

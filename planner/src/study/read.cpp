@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -8,6 +7,7 @@
 #include "io/json/file.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/planner/study.hpp"
 
 namespace ppsim::planner {
@@ -59,13 +59,6 @@ std::vector<std::string> factors_of(std::string_view text) {
   }
 }
 
-std::optional<std::int64_t> whole_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 bool is_point_key(std::string_view name) { return std::ranges::find(kPointKeys, name) != kPointKeys.end(); }
 
 std::optional<StudyConstraint> constraint_of(const std::string& text) {
@@ -74,7 +67,9 @@ std::optional<StudyConstraint> constraint_of(const std::string& text) {
     if (at == std::string::npos) continue;
     StudyConstraint made{factors_of(text.substr(0, at)),
                          factors_of(text.substr(at + std::string_view(sign).size())), sign};
-    const auto known = [](const std::string& factor) { return is_point_key(factor) || whole_number(factor); };
+    const auto known = [](const std::string& factor) {
+      return is_point_key(factor) || parse_number<std::int64_t>(factor);
+    };
     if (std::ranges::all_of(made.left, known) && std::ranges::all_of(made.right, known)) return made;
     return std::nullopt;
   }
@@ -86,7 +81,7 @@ double product_of(const std::vector<std::string>& factors, const StudyValues& va
   double product = 1;
   for (const std::string& factor : factors) {
     const auto value = values.find(factor);
-    const auto number = whole_number(value == values.end() ? factor : value->second);
+    const auto number = parse_number<std::int64_t>(value == values.end() ? factor : value->second);
     product *= static_cast<double>(number.value_or(1));
   }
   return product;

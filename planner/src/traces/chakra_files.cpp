@@ -1,10 +1,10 @@
 #include "ppsim/planner/traces/chakra_files.hpp"
 
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::planner {
@@ -32,11 +32,9 @@ std::optional<RankFile> rank_file(const std::string& name) {
   const std::string stem = name.substr(0, name.size() - kTraceSuffix.size());
   const std::size_t dot = stem.rfind('.');
   if (dot == std::string::npos || dot == 0) return std::nullopt;
-  RankFile file{stem.substr(0, dot), 0};
-  const char* end = stem.data() + stem.size();
-  const auto [stop, failed] = std::from_chars(stem.data() + dot + 1, end, file.rank);
-  if (failed != std::errc() || stop != end || file.rank < 0) return std::nullopt;
-  return file;
+  const auto rank = parse_count(std::string_view(stem).substr(dot + 1));
+  if (!rank) return std::nullopt;
+  return RankFile{stem.substr(0, dot), *rank};
 }
 
 /// Where the files are, and what they are called.

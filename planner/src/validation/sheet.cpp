@@ -1,11 +1,12 @@
 #include "sheet.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "decimal.hpp"
 #include "io/csv_cells.hpp"
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -49,13 +50,6 @@ Expected<void> check_header(const std::vector<std::string>& header, const std::s
                        .expected = "each name once"});
   }
   return {};
-}
-
-std::optional<int> int_of(const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 }  // namespace
@@ -102,7 +96,7 @@ std::string SheetRow::text(std::string_view column) const {
 std::optional<int> SheetRow::whole(std::string_view column, int least) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
-  const auto value = int_of(cell);
+  const auto value = parse_number<int>(cell);
   if (value && *value >= least && *value <= kMaxWhole) return value;
   refuse(column, "not such a number",
          "a whole number from " + std::to_string(least) + " to " + std::to_string(kMaxWhole));

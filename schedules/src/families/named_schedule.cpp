@@ -1,5 +1,6 @@
 #include <set>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "settings.hpp"
 
@@ -17,7 +18,7 @@ bool assign(ScheduleParameters& parameters, const std::string& key, const std::s
     parameters.settings[key] = value;
     return true;
   }
-  const std::optional<int> count = parse_count(value);
+  const std::optional<int> count = parse_number<int>(value);
   if (!count) return false;
   if (key == "ranks") parameters.ranks = *count;
   if (key == "microbatches") parameters.microbatches = *count;

@@ -1,9 +1,9 @@
 #include "settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::schedules {
 namespace {
@@ -14,13 +14,6 @@ std::string refused(const std::string& name, const std::string& expected, const 
 
 }  // namespace
 
-std::optional<int> parse_count(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::string> setting(const ScheduleParameters& parameters, const std::string& name) {
   const auto found = parameters.settings.find(name);
   if (found == parameters.settings.end()) return std::nullopt;
@@ -29,13 +22,13 @@ std::optional<std::string> setting(const ScheduleParameters& parameters, const s
 
 std::optional<int> count_setting(const ScheduleParameters& parameters, const std::string& name) {
   const std::optional<std::string> text = setting(parameters, name);
-  return text ? parse_count(*text) : std::nullopt;
+  return text ? parse_number<int>(*text) : std::nullopt;
 }
 
 std::string refused_count(const ScheduleParameters& parameters, const std::string& name, CountRange range) {
   const std::optional<std::string> text = setting(parameters, name);
   if (!text) return "";
-  const std::optional<int> count = parse_count(*text);
+  const std::optional<int> count = parse_number<int>(*text);
   if (count && *count >= range.least && *count <= range.most) return "";
   return refused(
       name, "a whole number in [" + std::to_string(range.least) + ", " + std::to_string(range.most) + "]",

@@ -8,9 +8,6 @@
 
 namespace ppsim::schedules {
 
-/// A whole number and nothing else.
-[[nodiscard]] std::optional<int> parse_count(std::string_view text);
-
 /// The value of a setting, or nothing where it is not given.
 [[nodiscard]] std::optional<std::string> setting(const ScheduleParameters& parameters,
                                                  const std::string& name);

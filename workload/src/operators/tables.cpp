@@ -1,12 +1,12 @@
 #include "tables.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 
 #include "data.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::workload {
 namespace {
@@ -20,10 +20,9 @@ std::string_view take(std::string_view& text, char separator) {
 }
 
 double cell_number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  PPSIM_CHECK(error == std::errc() && end == text.data() + text.size(), "operator tables hold numbers");
-  return value;
+  const auto value = parse_number<double>(text);
+  PPSIM_CHECK(value, "operator tables hold numbers");
+  return *value;
 }
 
 /// Calls `row` with every line after the comment and the header.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "xml.hpp"
 
@@ -77,9 +77,8 @@ class TopologyReader {
   /// An attribute that is a number above 0.
   Expected<double> number(const XmlElement& element, std::string_view name) const {
     const std::string_view text = element.attribute(name);
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value > 0 && value < 1e9) return value;
+    const auto value = parse_number<double>(text);
+    if (value && *value > 0 && *value < 1e9) return *value;
     return wrong(element, "<" + element.name + "> needs " + std::string(name),
                  text.empty() ? "nothing" : "\"" + std::string(text) + "\"", "a number above 0");
   }
@@ -105,16 +104,13 @@ class TopologyReader {
 
   /// 2.5 and 5 GT/s lose a fifth to their code; NCCL writes no rate where it knows none.
   static std::optional<double> pcie_gbytes(const XmlElement& element) {
-    const std::string_view speed = element.attribute("link_speed");
-    const std::string_view width = element.attribute("link_width");
-    double transfers = 0;
-    double lanes = 0;
-    if (std::from_chars(speed.data(), speed.data() + speed.size(), transfers).ec != std::errc() ||
-        std::from_chars(width.data(), width.data() + width.size(), lanes).ec != std::errc())
-      return std::nullopt;
-    const bool plausible = transfers > 0 && transfers <= kMaxTransfers && lanes > 0 && lanes <= kMaxLanes;
+    std::string_view speed = element.attribute("link_speed");
+    std::string_view width = element.attribute("link_width");
+    const double transfers = take_leading_number<double>(speed).value_or(0);
+    const double wires = take_leading_number<double>(width).value_or(0);
+    const bool plausible = transfers > 0 && transfers <= kMaxTransfers && wires > 0 && wires <= kMaxLanes;
     if (!plausible) return std::nullopt;
-    return transfers * lanes / (transfers > 5 ? 8 : 10);
+    return transfers * wires / (transfers > 5 ? 8 : 10);
   }
 
   Expected<void> add_gpu(const XmlElement& element, double host_gbytes) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "io/action_scan.hpp"
 #include "layout.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim {
 namespace {
@@ -92,10 +92,8 @@ ordered_json witness_json(const MemoryWitness& witness) {
 /// Returns: nothing where there is no number of this type.
 template <class Number>
 std::optional<Number> take_listed_number(std::string_view& text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  const auto number = take_leading_number<Number>(text);
+  if (!number || *number < 0) return std::nullopt;
   if (!text.empty() && text.front() != ' ') return std::nullopt;
   if (text.size() > 1) text.remove_prefix(1);
   return number;

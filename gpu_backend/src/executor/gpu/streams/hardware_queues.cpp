@@ -1,9 +1,9 @@
 #include "hardware_queues.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
+#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 
@@ -16,9 +16,7 @@ constexpr std::size_t kMaxQueues{kMaxHardwareQueues};
 
 /// 0 for what is no number.
 std::size_t queues_of(const std::string& text) {
-  std::size_t queues = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), queues);
-  return read.ec == std::errc() && read.ptr == text.data() + text.size() ? std::min(queues, kMaxQueues) : 0;
+  return std::min(parse_number<std::size_t>(text).value_or(0), kMaxQueues);
 }
 
 std::string remedy(std::size_t streams) {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace ppsim {
+
+/// The number that a text begins with, which is taken off it; nothing where there is none of this type.
+template <class Number>
+[[nodiscard]] std::optional<Number> take_leading_number(std::string_view& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+/// The number that a text is, and nothing else.
+template <class Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+  const auto number = take_leading_number<Number>(text);
+  return text.empty() ? number : std::nullopt;
+}
+
+/// The same of a number that counts: one of at least 0.
+[[nodiscard]] inline std::optional<int> parse_count(std::string_view text) {
+  const auto count = parse_number<int>(text);
+  return count && *count >= 0 ? count : std::nullopt;
+}
+
+}  // namespace ppsim
