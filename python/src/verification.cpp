@@ -21,15 +21,10 @@ namespace {
 
 std::vector<Property> properties_named(const std::vector<std::string>& names) {
   std::vector<Property> result;
-  std::vector<std::string_view> known;
-  for (const PropertyInfo& info : property_registry()) known.push_back(info.name);
   for (const std::string& name : names) {
     const auto property = property_from_name(name);
-    if (!property) {
-      throw CoreError({ErrorCode::bad_argument,
-                       "unknown property" + suggestion(name, known),
-                       {.found = name, .expected = joined(known)}});
-    }
+    if (!property)
+      throw CoreError(unknown_name("unknown property", name, names_in(property_registry()), ""));
     result.push_back(*property);
   }
   return result;

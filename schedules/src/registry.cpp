@@ -10,12 +10,6 @@
 namespace ppsim::schedules {
 namespace {
 
-std::vector<std::string_view> schedule_names() {
-  std::vector<std::string_view> names;
-  for (const ScheduleInfo& info : registered_schedules()) names.push_back(info.name);
-  return names;
-}
-
 /// The broken rules of a set of parameters, one line each.
 class Complaints {
  public:
@@ -50,8 +44,7 @@ class Complaints {
 
 std::string unknown_setting(const ScheduleInfo& info, const std::string& name) {
   if (info.settings.empty()) return "no setting \"" + name + "\": there are none";
-  std::vector<std::string_view> names;
-  for (const SettingInfo& setting : info.settings) names.push_back(setting.name);
+  const std::vector<std::string_view> names = names_in(info.settings);
   return "no setting \"" + name + "\"" + suggestion(name, names) + ": there are " + joined(names);
 }
 
@@ -73,7 +66,7 @@ Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
   for (const ScheduleInfo& info : registered_schedules()) {
     if (info.name == name) return &info;
   }
-  const std::vector<std::string_view> names = schedule_names();
+  const std::vector<std::string_view> names = names_in(registered_schedules());
   return make_error(ErrorCode::bad_argument, "no schedule \"" + std::string(name) + "\"" +
                                                  suggestion(name, names) + ": there are " + joined(names));
 }

@@ -43,9 +43,7 @@ Expected<void> check_positive(const Parallelism& p) {
 }  // namespace
 
 Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {
-  std::vector<std::string_view> known;
   for (const NodeDescription& node : node_presets()) {
-    known.push_back(node.name);
     if (node.name != name) continue;
     if (nodes < 1 || nodes > kMaxNodes) {
       return make_error(ErrorCode::bad_argument, "the number of nodes is out of range",
@@ -57,8 +55,7 @@ Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes)
     PPSIM_CHECK(gpu != gpus.end(), "a node preset names an unknown GPU");
     return ClusterDescription{node, *gpu, nodes};
   }
-  return make_error(ErrorCode::bad_argument, "unknown cluster" + suggestion(name, known),
-                    {.found = std::string(name), .expected = "one of " + joined(known)});
+  return tl::unexpected(unknown_name("unknown cluster", name, names_in(node_presets())));
 }
 
 std::ostream& operator<<(std::ostream& out, const Parallelism& p) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <ranges>
 #include <sstream>
 
 #include "ppsim/core/ir/nearest.hpp"
@@ -33,19 +34,7 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
     {"full_attention_every", &ModelDescription::full_attention_every},
 });
 
-template <class Items, class Name>
-std::string listed(const Items& items, Name name) {
-  std::string text;
-  for (const auto& item : items) {
-    if (!text.empty()) text += ", ";
-    text += name(item);
-  }
-  return text;
-}
-
-std::string field_names() {
-  return listed(kFields, [](const auto& field) { return field.first; });
-}
+std::string field_names() { return joined(std::views::keys(kFields)); }
 
 Expected<void> override_field(ModelDescription& model, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
@@ -147,10 +136,7 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
     PPSIM_RETURN_IF_ERROR(check_model(model));
     return model;
   }
-  std::vector<std::string_view> names;
-  for (const ModelDescription& preset : model_presets()) names.push_back(preset.name);
-  return make_error(ErrorCode::bad_argument, "unknown model" + suggestion(name, names),
-                    {.found = std::string(name), .expected = "one of " + joined(names)});
+  return tl::unexpected(unknown_name("unknown model", name, names_in(model_presets())));
 }
 
 bool is_windowed(const ModelDescription& model, std::int64_t layer) {

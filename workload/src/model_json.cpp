@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/json/file.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 
@@ -168,13 +169,11 @@ Expected<GpuDescription> gpu_of(const JsonFile& file) {
     PPSIM_RETURN_IF_ERROR(check_dense(file, described));
     return described;
   }
-  std::string known;
   for (const GpuDescription& preset : gpu_presets()) {
     if (preset.name == gpu) return preset;
-    known += (known.empty() ? "" : ", ") + preset.name;
   }
   return file.error_at({"gpu"}, "an unknown GPU", gpu.dump(-1, ' ', true, json::error_handler_t::replace),
-                       "an object, or one of " + known);
+                       "an object, or one of " + joined(names_in(gpu_presets())));
 }
 
 }  // namespace

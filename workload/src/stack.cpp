@@ -95,10 +95,7 @@ Expected<SoftwareStack> stack_from_name(std::string_view name) {
   const auto found =
       std::find_if(presets.begin(), presets.end(), [&](const auto& s) { return s.name == name; });
   if (found != presets.end()) return *found;
-  std::vector<std::string_view> known;
-  for (const SoftwareStack& stack : presets) known.push_back(stack.name);
-  return make_error(ErrorCode::bad_argument, "unknown stack" + suggestion(name, known),
-                    {.found = std::string(name), .expected = "a file, or one of " + joined(known)});
+  return tl::unexpected(unknown_name("unknown stack", name, names_in(presets), "a file, or one of "));
 }
 
 Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string& file) {

@@ -153,9 +153,7 @@ Error no_subcommand(const ParsedLine& line, const Words& words) {
             "no subcommand; see --help",
             {.found = "", .expected = "one of " + joined(known)}};
   }
-  return {ErrorCode::bad_argument,
-          "unknown subcommand" + suggestion(*word, known),
-          {.found = *word, .expected = "one of " + joined(known)}};
+  return unknown_name("unknown subcommand", *word, known);
 }
 
 /// "--tp" and "--model" of "--tp requires --model".

@@ -63,8 +63,7 @@ Validator between(double least, double most) {
 Validator seconds() { return {between(0.001, 1e6).refusal, "SECONDS"}; }
 
 Validator one_of(const std::vector<std::string>& words) {
-  const std::vector<std::string_view> known(words.begin(), words.end());
-  const std::string all = joined(known);
+  const std::string all = joined(words);
   std::string choices = "{" + all + "}";
   std::erase(choices, ' ');
   return {[=](const std::string& text) {

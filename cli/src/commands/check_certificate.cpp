@@ -6,6 +6,7 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/files.hpp"
 
@@ -21,12 +22,6 @@ struct CheckCertificateOptions {
 Expected<Certificate> read_certificate(const std::string& path) {
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(path));
   return certificate_from_json(text, path);
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 /// Whether a stage is spread over devices, so that computation launches collectives.
@@ -117,7 +112,7 @@ void print_json(const Checked& checked, const Output& output) {
 void print_text(const Checked& checked) {
   const Certificate& certificate = checked.certificate;
   std::cout << transport_line(certificate.capabilities)
-            << "\nThe certificate holds: " << listed(certificate.properties) << " of program "
+            << "\nThe certificate holds: " << joined(certificate.properties) << " of program "
             << certificate.program_hash << ", checked without a solver.\n";
   if (certificate.memory.empty()) return;
   std::cout << "\nMemory over all timings";

@@ -29,15 +29,10 @@ int print(const std::string& text, const Output& output) {
 int help(const HelpOptions& options, const CommandText& program, const Output& output) {
   const HelpStyle style{help_width(), options.all};
   if (options.command.empty()) return print(program_help(program, style), output);
-  std::vector<std::string_view> known;
   for (const CommandText& command : program.commands) {
     if (command.name == options.command) return print(command_help(command, style), output);
-    known.push_back(command.name);
   }
-  return report({ErrorCode::bad_argument,
-                 "unknown subcommand" + suggestion(options.command, known),
-                 {.found = options.command, .expected = "one of " + joined(known)}},
-                output);
+  return report(unknown_name("unknown subcommand", options.command, names_in(program.commands)), output);
 }
 
 int completion(const HelpOptions& options, const CommandText& program, const Output& output) {

@@ -192,10 +192,7 @@ constexpr std::array<std::pair<std::string_view, Listing (*)()>, 9> kListings = 
 int unknown_listing(const std::string& what, const Output& output) {
   std::vector<std::string_view> known;
   for (const auto& [name, make] : kListings) known.push_back(name);
-  return report({ErrorCode::bad_argument,
-                 "unknown list" + suggestion(what, known),
-                 {.found = what, .expected = "one of " + joined(known)}},
-                output);
+  return report(unknown_name("unknown list", what, known), output);
 }
 
 /// DIR/schedules.md and a picture for each schedule.

@@ -17,8 +17,7 @@ struct SchemaOptions {
 
 /// Of what commands print, then of files.
 std::vector<std::string_view> names() {
-  std::vector<std::string_view> all;
-  for (const OutputSchema& schema : output_schemas()) all.push_back(schema.name);
+  std::vector<std::string_view> all = names_in(output_schemas());
   all.insert(all.end(), std::begin(kFiles), std::end(kFiles));
   return all;
 }

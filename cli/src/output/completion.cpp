@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "command_line/help.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
@@ -26,12 +27,6 @@ std::vector<std::string> values_of(const OptionText& option) {
     values = {"F=1,B=2"};
   }
   return values;
-}
-
-std::string spaced(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
 }
 
 std::vector<std::string> names_of(const std::vector<CommandText>& commands) {
@@ -64,14 +59,12 @@ std::vector<std::string> arguments_of(const CommandText& program, const CommandT
 std::string shell_cases(const CommandText& program) {
   std::ostringstream text;
   for (const CommandText& command : program.commands) {
-    text << "    " << command.name << ")\n      options=\"" << spaced(option_names(command)) << ' '
-         << spaced(option_names(program)) << "\"\n      arguments=\""
-         << spaced(arguments_of(program, command)) << "\"\n      case $before in\n";
+    text << "    " << command.name << ")\n      options=\"" << joined(option_names(command), " ") << ' '
+         << joined(option_names(program), " ") << "\"\n      arguments=\""
+         << joined(arguments_of(program, command), " ") << "\"\n      case $before in\n";
     for (const OptionText& option : command.options) {
       if (option.positional || option.value.empty()) continue;
-      std::string pattern;
-      for (const std::string& name : option.names) pattern += (pattern.empty() ? "" : "|") + name;
-      text << "        " << pattern << ") values=\"" << spaced(values_of(option)) << "\" takes_value=1 ;;\n";
+      text << "        " << joined(option.names, "|") << ") values=\"" << joined(values_of(option), " ") << "\" takes_value=1 ;;\n";
     }
     text << "      esac\n      ;;\n";
   }
@@ -114,9 +107,9 @@ _ppsim() {
   case $command in
     '')
       options=")" +
-         spaced(option_names(program)) + R"("
+         joined(option_names(program), " ") + R"("
       arguments=")" +
-         spaced(names_of(program.commands)) + R"("
+         joined(names_of(program.commands), " ") + R"("
       ;;
 )" + shell_cases(program) +
          R"(  esac
@@ -145,9 +138,9 @@ _ppsim() {
   case $command in
     '')
       options=")" +
-         spaced(option_names(program)) + R"("
+         joined(option_names(program), " ") + R"("
       arguments=")" +
-         spaced(names_of(program.commands)) + R"("
+         joined(names_of(program.commands), " ") + R"("
       ;;
 )" + shell_cases(program) +
          R"(  esac
@@ -174,7 +167,7 @@ std::string fish_completion(const CommandText& program) {
          << quoted_fish(command.summary) << '\n';
     const std::string seen = "complete -c ppsim -n '__fish_seen_subcommand_from " + command.name + "'";
     const std::vector<std::string> arguments = arguments_of(program, command);
-    if (!arguments.empty()) text << seen << " -a " << quoted_fish(spaced(arguments)) << '\n';
+    if (!arguments.empty()) text << seen << " -a " << quoted_fish(joined(arguments, " ")) << '\n';
     for (const OptionText& option : command.options) {
       if (option.positional) continue;
       text << seen;
@@ -182,7 +175,7 @@ std::string fish_completion(const CommandText& program) {
         text << (name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1));
       if (!option.value.empty()) text << " -r";
       if (const auto values = values_of(option); !values.empty())
-        text << " -a " << quoted_fish(spaced(values));
+        text << " -a " << quoted_fish(joined(values, " "));
       text << " -d " << quoted_fish(option.help) << '\n';
     }
   }

@@ -4,20 +4,13 @@
 #include <ostream>
 #include <string>
 
+#include "io/csv_cells.hpp"
 #include "io/trace_cells.hpp"
 #include "ppsim/core/execution/tensor_life.hpp"
 #include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {
-
-/// A field of a CSV file, quoted where it must be.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
 
 struct MemoryChange {
   Instant at;
@@ -62,8 +55,8 @@ void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace
   for (const RankId rank : program.pipeline().rank_ids()) {
     for (const InstructionId id : program.ids_of(rank)) {
       const Span& span = trace.spans[id];
-      out << rank << ',' << csv_field(queues_text(program, id)) << ','
-          << id.value() - program.first(rank).value() << ',' << csv_field(actions_text(program, id)) << ','
+      out << rank << ',' << csv_cell(queues_text(program, id)) << ','
+          << id.value() - program.first(rank).value() << ',' << csv_cell(actions_text(program, id)) << ','
           << span.start.time << ',' << span.end.time << '\n';
     }
   }

@@ -90,6 +90,13 @@ tl::unexpected<Error> CsvReader::broken(const char* expected) const {
   return error;
 }
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
 std::string csv_line(const std::vector<std::string>& cells) {
   if (cells.size() == 1 && cells[0].empty()) return "\"\"\r\n";
   std::string line;

@@ -66,6 +66,9 @@ class CsvReader {
   int column_ = 0;
 };
 
+/// A cell of a file, quoted where it must be.
+[[nodiscard]] std::string csv_cell(const std::string& text);
+
 /// The line that Python's csv.writer makes of cells that need no quotes: a single empty cell is `""`, to tell
 /// it from a row without cells.
 [[nodiscard]] std::string csv_line(const std::vector<std::string>& cells);

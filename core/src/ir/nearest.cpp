@@ -127,10 +127,11 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
   return best.empty() ? "" : " (did you mean \"" + std::string(best) + "\"?)";
 }
 
-std::string joined(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
+Error unknown_name(const std::string& message, std::string_view name, std::span<const std::string_view> known,
+                   const std::string& before) {
+  return {ErrorCode::bad_argument,
+          message + suggestion(name, known),
+          {.found = std::string(name), .expected = before + joined(known)}};
 }
 
 }  // namespace ppsim

@@ -4,6 +4,8 @@
 #include <array>
 #include <sstream>
 
+#include "ppsim/core/ir/nearest.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -40,10 +42,8 @@ Expected<TransportCapabilities> transport(std::string_view name, bool compute_la
         compute_launches && capabilities.guaranteed_launches.order != LaunchOrder::none;
     return capabilities;
   }
-  std::string names;
-  for (const Transport& known : kTransports) names.append(names.empty() ? "" : ", ").append(known.name);
   return make_error(ErrorCode::bad_argument, "unknown transport",
-                    {.found = std::string(name), .expected = names});
+                    {.found = std::string(name), .expected = joined(names_in(kTransports))});
 }
 
 bool launches_like(std::string_view name, const TransportCapabilities& capabilities) {

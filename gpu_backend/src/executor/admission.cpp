@@ -6,6 +6,7 @@
 
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -35,12 +36,6 @@ Expected<void> refuse(const std::string& why, ErrorPlace place = {}) {
                     std::move(place));
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string text_of(const TransportCapabilities& capabilities) {
   std::ostringstream text;
   text << capabilities;
@@ -61,7 +56,7 @@ Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes
     const std::string name(property);
     if (!certificate.claims(property))
       return refuse("the certificate does not cover " + name,
-                    {.found = listed(certificate.properties), .expected = name});
+                    {.found = joined(certificate.properties), .expected = name});
   }
   return {};
 }

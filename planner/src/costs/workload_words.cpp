@@ -65,10 +65,8 @@ Expected<RecomputeWords> recompute_from_words(std::string_view text) {
     return RecomputeWords{Recompute::selective, policy};
   auto stages = recompute_from_text(text);
   if (stages) return RecomputeWords{*std::move(stages), std::nullopt};
-  std::vector<std::string_view> names;
-  for (const CheckpointPolicy& policy : checkpoint_policies()) names.push_back(policy.name);
   Error error = stages.error();
-  error.message += suggestion(text, names);
+  error.message += suggestion(text, names_in(checkpoint_policies()));
   error.place.expected += ", or with --model a checkpoint policy such as minimal";
   return tl::unexpected(error);
 }

@@ -26,8 +26,7 @@ Expected<void> check_layers(const Schedule& schedule, const std::vector<int>& la
 Expected<Framework> framework_named(std::string_view name) {
   const auto found = std::ranges::find(kNames, name);
   if (found != kNames.end()) return static_cast<Framework>(found - kNames.begin());
-  return make_error(ErrorCode::bad_argument, "unknown framework" + suggestion(name, kNames),
-                    {.found = std::string(name), .expected = joined(kNames)});
+  return tl::unexpected(unknown_name("unknown framework", name, kNames, ""));
 }
 
 bool exporting::has_rows_of(const Schedule& schedule, const std::string& name, int chunks) {

@@ -1,6 +1,7 @@
 #include "plan/space.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/number_text.hpp"
@@ -79,8 +80,7 @@ Expected<void> Space::read() {
   for (const auto& [key, values] : request_->fixed) {
     if (std::ranges::find(kPlanKeys, key) != kPlanKeys.end() && !values.empty()) continue;
     const std::vector<std::string_view> known(kPlanKeys.begin(), kPlanKeys.end());
-    return make_error(ErrorCode::bad_argument, "nothing to fix" + suggestion(key, known),
-                      {.found = key, .expected = joined(known)});
+    return tl::unexpected(unknown_name("nothing to fix", key, known, ""));
   }
   for (const ScheduleInfo& info : registered_schedules()) {
     if (is_searched(info)) schedules_.push_back(&info);
@@ -113,15 +113,13 @@ Expected<void> Space::read_words() {
                                  const std::vector<std::pair<std::string, T>>& known) -> Expected<void> {
     const std::vector<std::string> given = words(key);
     if (given.empty()) return {};
-    std::string names;
-    for (const auto& [name, value] : known) names += (names.empty() ? "" : ", ") + name;
     values.clear();
     for (const auto& [name, value] : known) {
       if (std::ranges::find(given, name) != given.end()) values.push_back(value);
     }
     for (const std::string& word : given) {
       if (std::ranges::none_of(known, [&](const auto& one) { return one.first == word; }))
-        return not_a_value(key, word, names);
+        return not_a_value(key, word, joined(std::views::keys(known)));
     }
     return {};
   };

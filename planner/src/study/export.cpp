@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "io/csv_cells.hpp"
 #include "ppsim/planner/study.hpp"
 
 namespace ppsim::planner {
@@ -14,13 +15,6 @@ constexpr std::array<const char*, 11> kExported = {
     "step_ns",    "layers_ns",          "bubble_ns",         "communication_ns",        "step_end_ns",
     "peak_bytes", "memory_limit_bytes", "tokens_per_second", "model_flops_utilization", "gpu_hours",
     "min_bytes"};
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
 
 bool is_whole(double value) { return std::floor(value) == value && std::abs(value) < 9e15; }
 

@@ -55,12 +55,6 @@ constexpr std::array kTargets = {
         .communicators = kJaxpp},
 };
 
-std::vector<std::string_view> target_names() {
-  std::vector<std::string_view> names;
-  for (const Target& target : kTargets) names.push_back(target.name);
-  return names;
-}
-
 }  // namespace
 
 std::span<const Target> targets() { return kTargets; }
@@ -68,9 +62,7 @@ std::span<const Target> targets() { return kTargets; }
 Expected<Target> target_named(std::string_view name) {
   const auto found = std::ranges::find(kTargets, name, &Target::name);
   if (found != kTargets.end()) return *found;
-  const std::vector<std::string_view> names = target_names();
-  return make_error(ErrorCode::bad_argument, "unknown target" + suggestion(std::string(name), names),
-                    {.found = std::string(name), .expected = joined(names)});
+  return tl::unexpected(unknown_name("unknown target", name, names_in(kTargets), ""));
 }
 
 TransportCapabilities target_capabilities() {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ppsim/core/ir/nearest.hpp"
 #include "readers.hpp"
 
 namespace ppsim::planner {
@@ -49,19 +50,13 @@ bool is_of(const Sheet& sheet, const FileKind& kind) {
   return std::ranges::all_of(kind.columns, [&](std::string_view column) { return sheet.has(column); });
 }
 
-std::string listed(const auto& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ",") + std::string(name);
-  return text;
-}
-
 Error unknown_header(const Sheet& sheet, const std::string& file) {
   std::string known;
   for (const FileKind& kind : file_kinds())
-    known += (known.empty() ? "" : "; or ") + listed(kind.columns) + " (" + std::string(kind.name) + ")";
+    known += (known.empty() ? "" : "; or ") + joined(kind.columns, ",") + " (" + std::string(kind.name) + ")";
   return {ErrorCode::bad_file,
           "no file of measurements has such a header",
-          {.file = file, .row = 1, .found = listed(sheet.header()), .expected = "the columns " + known}};
+          {.file = file, .row = 1, .found = joined(sheet.header(), ","), .expected = "the columns " + known}};
 }
 
 }  // namespace

@@ -55,13 +55,10 @@ const auto kJobs = std::to_array<TrainingJob>({
 std::span<const TrainingJob> job_presets() { return kJobs; }
 
 Expected<TrainingJob> job_from_name(std::string_view name) {
-  std::vector<std::string_view> known;
   for (const TrainingJob& job : kJobs) {
     if (job.name == name) return job;
-    known.push_back(job.name);
   }
-  return make_error(ErrorCode::bad_argument, "unknown job" + suggestion(std::string(name), known),
-                    {.found = std::string(name), .expected = "one of " + joined(known)});
+  return tl::unexpected(unknown_name("unknown job", name, names_in(kJobs)));
 }
 
 }  // namespace ppsim::workload

@@ -15,12 +15,8 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
   std::istringstream items(names);
   for (std::string item; std::getline(items, item, ',');) {
     const auto property = property_from_name(item);
-    if (!property) {
-      std::vector<std::string_view> known;
-      for (const PropertyInfo& info : property_registry()) known.push_back(info.name);
-      return make_error(ErrorCode::bad_argument, "unknown property" + suggestion(item, known),
-                        {.found = item, .expected = joined(known)});
-    }
+    if (!property)
+      return tl::unexpected(unknown_name("unknown property", item, names_in(property_registry()), ""));
     result.push_back(*property);
   }
   return result;

@@ -3,13 +3,33 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {
 
 /// ` (did you mean "x"?)` for the most similar name, or nothing when none is similar.
 [[nodiscard]] std::string suggestion(std::string_view name, std::span<const std::string_view> known);
 
+/// The names of what has some, which must outlive them.
+[[nodiscard]] std::vector<std::string_view> names_in(const auto& items) {
+  std::vector<std::string_view> names;
+  for (const auto& item : items) names.push_back(item.name);
+  return names;
+}
+
 /// "a, b, c".
-[[nodiscard]] std::string joined(std::span<const std::string_view> names);
+[[nodiscard]] std::string joined(const auto& names, std::string_view separator = ", ") {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "" : separator).append(name);
+  return text;
+}
+
+/// bad_argument for a name that is none of those that are known: `message` with a suggestion, and what was
+/// expected, `before` them all.
+[[nodiscard]] Error unknown_name(const std::string& message, std::string_view name,
+                                 std::span<const std::string_view> known,
+                                 const std::string& before = "one of ");
 
 }  // namespace ppsim
