@@ -8,19 +8,6 @@
 namespace ppsim::planner {
 namespace {
 
-struct Interval {
-  Nanoseconds begin = 0;
-  Nanoseconds end = 0;
-};
-
-Nanoseconds overlap(Interval a, Interval b) {
-  return std::max<Nanoseconds>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
-}
-
-bool on_compute(const Program& program, InstructionId id) {
-  return info(program.actions(id)[0].kind).resource == Resource::compute;
-}
-
 /// Attributes the gaps of all compute queues.
 class GapWalk {
  public:
@@ -48,7 +35,7 @@ class GapWalk {
   void walk(RankId rank) {
     Nanoseconds free_since = step_.begin;
     for (const InstructionId id : run_.program.ids_of(rank)) {
-      if (!on_compute(run_.program, id)) continue;
+      if (!is_compute(run_.program.actions(id)[0].kind)) continue;
       const Interval busy{span(id).start.time, span(id).end.time};
       attribute(id, {free_since, busy.begin});
       split_.busy += busy.end - busy.begin;
@@ -68,7 +55,7 @@ class GapWalk {
     const Interval waiting{gap.begin, ready};
     Nanoseconds rest = waiting.end - waiting.begin;
     if (rest == 0) return;
-    if (!on_compute(run_.program, *last)) {
+    if (!is_compute(run_.program.actions(*last)[0].kind)) {
       const Work work = work_of(*last);
       const Nanoseconds due = work.in_flight.begin + work.cost;
       const Nanoseconds transfer =

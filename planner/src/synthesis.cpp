@@ -1,6 +1,7 @@
 #include "ppsim/planner/synthesis.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/schedules/registry.hpp"
@@ -10,13 +11,6 @@ namespace {
 
 constexpr int kMaxStages = 100'000;
 constexpr int kMaxLimits = 24;  // settings of memory that are tried where the limit is in bytes
-
-std::vector<RankId> placement_of(const SynthesisRequest& request) {
-  if (!request.placement.empty()) return request.placement;
-  std::vector<RankId> placement;
-  for (int r = 0; r < request.ranks; ++r) placement.emplace_back(r);
-  return placement;
-}
 
 /// The settings by which a schedule keeps to a limit of activations that live until their W.
 std::map<std::string, std::string> settings_within(const ScheduleInfo& info, int limit) {
@@ -88,20 +82,15 @@ std::vector<Schedule> known_schedules(const SynthesisRequest& request) {
 
 Expected<Schedule> any_schedule(const SynthesisRequest& request) {
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, synthesis_pipeline(request));
-  const std::vector<RankId> placement = placement_of(request);
-  const auto stages = static_cast<int>(placement.size());
+  const auto stages = static_cast<int>(placement_of(request).size());
   ScheduleBuilder builder("any", std::move(pipeline));
   const auto add = [&](OpKind kind, int stage) {
     for (int i = 0; i < request.microbatches; ++i) builder.add(kind, StageId(stage), MicrobatchId(i));
   };
-  for (int s = 0; s < stages; ++s) add(OpKind::forward, s);
+  const std::vector<OpKind> phases = phases_of(request.backward);
+  for (int s = 0; s < stages; ++s) add(phases.front(), s);
   for (int s = stages; s-- > 0;) {
-    if (request.backward == BackwardForm::fused) {
-      add(OpKind::backward, s);
-    } else {
-      add(OpKind::backward_input, s);
-      add(OpKind::backward_weight, s);
-    }
+    for (const OpKind kind : std::span(phases).subspan(1)) add(kind, s);
   }
   return std::move(builder).build();
 }

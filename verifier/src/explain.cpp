@@ -45,7 +45,7 @@ Lines moment_lines(const Program& program, const FiringOrder& firing) {
     std::string last = "nothing";
     std::string in_flight;
     for (const InstructionId id : program.ids_of(rank)) {
-      const bool compute = info(program.actions(id).front().kind).resource == Resource::compute;
+      const bool compute = is_compute(program.actions(id).front().kind);
       if (complete[id.index()] != 0 && compute) last = actions_text(program, id);
       if (started[id.index()] == 0 || complete[id.index()] != 0) continue;
       in_flight += (in_flight.empty() ? "" : ", ") + actions_text(program, id);

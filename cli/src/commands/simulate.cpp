@@ -144,10 +144,8 @@ void print_text(const SimulatedStep& step) {
       {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankMetrics& rank = step.metrics.ranks[RankId(r)];
-    const auto makespan = static_cast<double>(step.metrics.times.makespan);
-    const double bubble = makespan > 0 ? 1 - static_cast<double>(rank.times.busy) / makespan : 0;
     rows.push_back({std::to_string(r), time_text(rank.times.busy), time_text(rank.idle()),
-                    percent_text(bubble), size_text(step, rank.peak_bytes),
+                    percent_text(step.metrics.bubble_fraction(RankId(r))), size_text(step, rank.peak_bytes),
                     std::to_string(rank.peak_live_activations), size_text(step.sent_bytes(RankId(r)))});
   }
   const StepTimes& times = step.metrics.times;

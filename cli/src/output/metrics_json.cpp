@@ -123,9 +123,7 @@ Json evaluation_json(const SimulatedStep& step) {
   const auto contents = peak_contents(step);
   const auto allocators = allocator_peaks(step);
   for (const RankId rank : step.program().pipeline().rank_ids()) {
-    const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
-    object["bubble_fraction_per_rank"].push_back(
-        times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
+    object["bubble_fraction_per_rank"].push_back(step.metrics.bubble_fraction(rank));
     object["per_rank"].push_back(rank_json(step, rank, {contents[rank], allocators[rank]}));
   }
   object["peak_bytes"] = size_json(step, step.peak_bytes());

@@ -79,7 +79,7 @@ class RankRules {
     InstructionId before;
     bool before_computes = false;
     for (const InstructionId id : list_) {
-      const bool computes = info(program_.actions(id).front().kind).resource == Resource::compute;
+      const bool computes = is_compute(program_.actions(id).front().kind);
       const bool communicates =
           of(id).communication &&
           program_.communicator(program_.communicators_of(id).front()).members.size() > 1;

@@ -129,7 +129,7 @@ void Collector::resident(BlockId block) {
 }
 
 void Collector::visit(const Action& a) {
-  if (info(a.kind).resource == Resource::compute) workspace(a);
+  if (is_compute(a.kind)) workspace(a);
   switch (a.kind) {
     case OpKind::forward:
       forward(a);

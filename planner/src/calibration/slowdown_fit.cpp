@@ -226,7 +226,7 @@ class Fit {
       for (int device = 0; device < devices; ++device) walk.observe(device, observed_);
     }
     for (const auto& [key, durations] : measured_durations(run.analyzed, run.traces)) {
-      if (info(key.kind).resource == Resource::compute) continue;
+      if (is_compute(key.kind)) continue;
       auto& all = durations_[key];
       all.insert(all.end(), durations.begin(), durations.end());
     }

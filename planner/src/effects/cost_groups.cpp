@@ -152,7 +152,7 @@ bool contains(const CostGroup& group, const CostClass& key, const ItemPlace& pla
     case What::kind:
       return key.kind == group.key.kind;
     case What::compute:
-      return info(key.kind).resource == Resource::compute;
+      return is_compute(key.kind);
     case What::transfers:
       return is_transfer(key.kind);
     case What::collectives:
@@ -185,7 +185,7 @@ std::vector<CostGroup> PricedItems::groups(CostGrouping grouping) const {
     switch (grouping) {
       case CostGrouping::kind:
         groups.insert({What::kind, {.kind = key->kind}});
-        if (info(key->kind).resource == Resource::compute) groups.insert({What::compute});
+        if (is_compute(key->kind)) groups.insert({What::compute});
         if (is_transfer(key->kind)) groups.insert({What::transfers});
         if (is_collective(key->kind)) groups.insert({What::collectives});
         break;

@@ -171,7 +171,7 @@ Nanoseconds Sampler::step(IdVector<RankId, Nanoseconds>* busy) {
 bool Sampler::is_computed(std::size_t item) const {
   const CompiledProgram& program = made_.priced.program;
   const CostClass* key = simulator::cost_class_of(program, program.items[item]);
-  return key != nullptr && info(key->kind).resource == Resource::compute;
+  return key != nullptr && is_compute(key->kind);
 }
 
 }  // namespace ppsim::planner

@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "families/catalogue.hpp"
+#include "families/orders/warmup_order.hpp"
 #include "families/repetitions.hpp"
 
 // BPipe: the order of 1F1B, in which rank x < p/2 (the evictor) keeps what it has no room for on rank
@@ -152,16 +153,6 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   return std::move(builder).build();
 }
 
-/// That of 1F1B, where exchanges take no time.
-std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
-  return one_f_one_b().forms.makespan(parameters, costs);
-}
-
-/// Lent activations count where they were made.
-std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
-  return std::min(parameters.ranks - rank.value(), parameters.microbatches);
-}
-
 /// A rank that evicts does so in rounds of p - 2 - rank microbatches.
 Repetitions repetitions(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
@@ -183,8 +174,8 @@ ScheduleInfo bpipe() {
       .settings = {},
       .generate = generate,
       .repetitions = repetitions,
-      .forms = {.makespan = makespan,
-                .peak_live_activations = peak,
+      .forms = {.makespan = one_f_one_b_makespan,  // where exchanges take no time
+                .peak_live_activations = one_f_one_b_peak,  // lent ones count where they were made
                 .bubble = "(p-1)(F+B)",
                 .peak = "min(p, m)"},
   };

@@ -7,15 +7,6 @@
 namespace ppsim::simulator {
 namespace {
 
-struct Interval {
-  Nanoseconds begin = 0;
-  Nanoseconds end = 0;
-};
-
-Nanoseconds overlap_of(Interval a, Interval b) {
-  return std::max<Nanoseconds>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
-}
-
 /// Attributes the gaps of one compute queue.
 class GapWalk {
  public:
@@ -78,8 +69,8 @@ class GapWalk {
       ready = std::max(ready, run_.trace.spans[before].end.time);
     for (const InstructionId before : run_.graph.predecessors_of(id)) {
       if (run_.trace.spans[before].end.time != ready) continue;
-      if (info(run_.program.actions(before)[0].kind).resource == Resource::compute) continue;
-      exposed = std::max(exposed, overlap_of(in_flight(before), gap));
+      if (is_compute(run_.program.actions(before)[0].kind)) continue;
+      exposed = std::max(exposed, overlap(in_flight(before), gap));
     }
     return exposed;
   }

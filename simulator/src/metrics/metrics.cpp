@@ -11,10 +11,6 @@
 namespace ppsim::simulator {
 namespace {
 
-bool on_compute(const Program& program, InstructionId id) {
-  return info(program.actions(id)[0].kind).resource == Resource::compute;
-}
-
 Bytes bytes_sent(const TimedRun& run, RankId rank) {
   Bytes bytes = 0;
   if (run.sizes.entries().empty()) return bytes;
@@ -35,7 +31,7 @@ StepTimes times_of(const Program& program, const TimedTrace& trace, const RankRa
     for (const InstructionId id : program.ids_of(rank)) {
       const Span& span = trace.spans[id];
       times.makespan = std::max(times.makespan, span.end.time);
-      if (!on_compute(program, id)) continue;
+      if (!is_compute(program.actions(id)[0].kind)) continue;
       if (!any) row.start = span.start.time;
       any = true;
       row.end = span.end.time;
@@ -62,6 +58,11 @@ BubbleBreakdown RunMetrics::bubble() const {
   BubbleBreakdown sum;
   for (const RankMetrics& rank : ranks) sum += rank.bubble;
   return sum;
+}
+
+double RunMetrics::bubble_fraction(RankId rank) const {
+  if (times.makespan == 0) return 0;
+  return 1 - static_cast<double>(ranks[rank].times.busy) / static_cast<double>(times.makespan);
 }
 
 RunMetrics measure(const TimedRun& run) { return measure(run, sized_tensors(run.program, run.sizes)); }

@@ -109,18 +109,6 @@ Rooms activation_rooms(const SynthesisRequest& request) {
 
 }  // namespace
 
-std::vector<OpKind> phases_of(BackwardForm form) {
-  if (form == BackwardForm::fused) return {OpKind::forward, OpKind::backward};
-  return {OpKind::forward, OpKind::backward_input, OpKind::backward_weight};
-}
-
-std::vector<RankId> placement_of(const SynthesisRequest& request) {
-  if (!request.placement.empty()) return request.placement;
-  std::vector<RankId> placement;
-  for (int r = 0; r < request.ranks; ++r) placement.emplace_back(r);
-  return placement;
-}
-
 Rooms certain_rooms(const SynthesisRequest& request) {
   return request.bytes ? ByteRooms(request, false).build() : activation_rooms(request);
 }

@@ -15,12 +15,6 @@ struct Rooms {
   std::vector<Bytes> capacity;  ///< by rank
 };
 
-/// The actions that a stage runs for each microbatch, in that order.
-[[nodiscard]] std::vector<OpKind> phases_of(BackwardForm form);
-
-/// The rank of each stage. Requires: a request without broken counts.
-[[nodiscard]] std::vector<RankId> placement_of(const SynthesisRequest& request);
-
 /// Less than, or exactly, what a rank needs in the worst of all timings: tensors that are live there whatever
 /// the others do. What is within a limit in every timing is within it here.
 [[nodiscard]] Rooms certain_rooms(const SynthesisRequest& request);

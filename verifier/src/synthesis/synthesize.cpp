@@ -60,6 +60,18 @@ Expected<void> check_first(const FreePlacement& asked) {
 
 }  // namespace
 
+std::vector<OpKind> phases_of(BackwardForm form) {
+  if (form == BackwardForm::fused) return {OpKind::forward, OpKind::backward};
+  return {OpKind::forward, OpKind::backward_input, OpKind::backward_weight};
+}
+
+std::vector<RankId> placement_of(const SynthesisRequest& request) {
+  if (!request.placement.empty()) return request.placement;
+  std::vector<RankId> placement;
+  for (int r = 0; r < request.ranks; ++r) placement.emplace_back(r);
+  return placement;
+}
+
 Expected<void> check_counts(const FreePlacement& asked) {
   if (asked.request.kept_order) {
     return make_error(ErrorCode::bad_argument, "an order can be kept where stage s is on rank s",

@@ -202,7 +202,7 @@ void print_loss(const RunReport& report) {
 std::int64_t padding_left_out(const RunReport& report) {
   if (report.backend == "emulated" || is_disturbed(report)) return 0;
   const auto is_left_out = [&](const Action& action) {
-    return info(action.kind).resource == Resource::compute && is_padding(report.program.pipeline(), action);
+    return is_compute(action.kind) && is_padding(report.program.pipeline(), action);
   };
   return std::ranges::count_if(report.program.all_actions(), is_left_out);
 }

@@ -50,7 +50,7 @@ class Launched {
 
 bool launches_kernels(OpKind kind) {
   if (kind == OpKind::load || is_collective(kind)) return true;
-  return info(kind).resource == Resource::compute && kind != OpKind::reshard;
+  return is_compute(kind) && kind != OpKind::reshard;
 }
 
 }  // namespace

@@ -14,10 +14,6 @@ InstructionId last_predecessor(const TimedRun& run, InstructionId id) {
   return bound ? last : InstructionId();
 }
 
-bool computes(const TimedRun& run, InstructionId id) {
-  return info(run.program.actions(id)[0].kind).resource == Resource::compute;
-}
-
 /// Of both ends of a message, or all members of a collective, the one that started last: it began the
 /// transfer.
 InstructionId beginning_of(const TimedRun& run, InstructionId id) {
@@ -48,7 +44,7 @@ ReportWait wait_of(const TimedRun& run, InstructionId id) {
   ReportWait wait{last_predecessor(run, id), {}};
   InstructionId at = wait.last;
   for (int hop = 0; hop < kMaxHops && at.valid(); ++hop) {
-    if (computes(run, at)) {
+    if (is_compute(run.program.actions(at)[0].kind)) {
       wait.source = at;
       return wait;
     }

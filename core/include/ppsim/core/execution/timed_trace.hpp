@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <iosfwd>
 #include <vector>
 
@@ -26,6 +27,16 @@ struct Span {
   Instant end;
   friend bool operator==(const Span&, const Span&) = default;
 };
+
+/// From one time to another.
+struct Interval {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+/// The time that is in both.
+[[nodiscard]] constexpr Nanoseconds overlap(Interval a, Interval b) {
+  return std::max<Nanoseconds>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+}
 
 /// Start and end of every instruction of a Program, simulated or measured.
 struct TimedTrace {

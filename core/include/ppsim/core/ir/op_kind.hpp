@@ -84,6 +84,7 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 
 [[nodiscard]] constexpr bool is_send(OpKind kind) { return info(kind).direction == Direction::send; }
 [[nodiscard]] constexpr bool is_receive(OpKind kind) { return info(kind).direction == Direction::receive; }
+[[nodiscard]] constexpr bool is_compute(OpKind kind) { return info(kind).resource == Resource::compute; }
 [[nodiscard]] constexpr bool is_transfer(OpKind kind) { return info(kind).resource == Resource::p2p; }
 [[nodiscard]] constexpr bool is_collective(OpKind kind) {
   return info(kind).resource == Resource::collective;
@@ -101,7 +102,7 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 }
 /// F, B, I, W or R: what runs a stage of the model.
 [[nodiscard]] constexpr bool computes_stage(OpKind kind) {
-  return has_slice(kind) && info(kind).resource == Resource::compute;
+  return has_slice(kind) && is_compute(kind);
 }
 /// Those that read the weights: W needs activations and gradients alone.
 [[nodiscard]] constexpr bool reads_weights(OpKind kind) {

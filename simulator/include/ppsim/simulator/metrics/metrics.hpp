@@ -81,6 +81,8 @@ struct RunMetrics {
 
   /// Sum over the ranks.
   [[nodiscard]] BubbleBreakdown bubble() const;
+  /// The share of the makespan in which a rank does not compute.
+  [[nodiscard]] double bubble_fraction(RankId rank) const;
   friend bool operator==(const RunMetrics&, const RunMetrics&) = default;
 };
 

@@ -27,6 +27,8 @@ enum class Objective : std::uint8_t {
 
 /// Whether the backward pass is one action, B, or two, I and W.
 enum class BackwardForm : std::uint8_t { split, fused };
+/// The actions that a stage runs for each microbatch, in that order.
+[[nodiscard]] std::vector<OpKind> phases_of(BackwardForm form);
 
 /// The incumbent and the bound of a search in progress.
 struct SynthesisProgress {
@@ -70,6 +72,9 @@ struct SynthesisRequest {
   SynthesisSink progress = {};
   std::function<bool()> stopped = {};  ///< asked again and again, from other threads too, whether to give up
 };
+
+/// The rank of each stage. Requires: a request without broken counts.
+[[nodiscard]] std::vector<RankId> placement_of(const SynthesisRequest& request);
 
 /// A request that leaves it to the search on which ranks the stages go: so many on each. Placements that
 /// differ by the numbers of the ranks alone count as one, with ranks numbered in the order of their first
