@@ -55,9 +55,8 @@ nb::dict data_of(const Program&, const ResidencyHang& hang) {
 }
 
 nb::dict data_of(const Program& program, const MemoryOverrun& overrun) {
-  const TensorTable table = tensor_table(program);
   nb::list live;
-  for (const std::uint32_t tensor : overrun.live) live.append(tensor_text(table.tensors[tensor]));
+  for (const Tensor& tensor : overrun.live) live.append(tensor_text(tensor));
   nb::list firing_order;
   for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
     const std::uint32_t item = overrun.firing_order.items[i];

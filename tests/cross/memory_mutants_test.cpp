@@ -80,9 +80,9 @@ class Question {
     const auto& overrun = std::get<MemoryOverrun>(refuted->counterexample);
     EXPECT_EQ(overrun.bytes, *max_);
     Bytes live = 0;
-    for (const std::uint32_t t : overrun.live) {
-      EXPECT_EQ(table_.tensors[t].rank, overrun.rank);
-      live += bytes_[t];
+    for (const Tensor& tensor : overrun.live) {
+      EXPECT_EQ(tensor.rank, overrun.rank);
+      live += (*options_.sizes)(tensor.size_class);
     }
     EXPECT_EQ(live, overrun.bytes);
     return overrun.firing_order;

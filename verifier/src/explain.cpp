@@ -60,8 +60,7 @@ Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
   std::ostringstream head;
   head << "rank " << overrun.rank << ": " << overrun.bytes << " bytes live at once, limit " << overrun.limit;
   Lines lines{head.str()};
-  const TensorTable table = tensor_table(program);
-  for (const std::uint32_t t : overrun.live) lines.push_back("  live: " + tensor_text(table.tensors[t]));
+  for (const Tensor& tensor : overrun.live) lines.push_back("  live: " + tensor_text(tensor));
   const Lines then = moment_lines(program, overrun.firing_order);
   lines.insert(lines.end(), then.begin(), then.end());
   return lines;

@@ -2,7 +2,6 @@
 
 #include "commands/verify/verify_parts.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim::cli {
 Json place_json(const Place& place) {
@@ -50,9 +49,7 @@ Json json_of(const Program&, const Deadlock& deadlock) {
 
 Json json_of(const Program& program, const MemoryOverrun& overrun) {
   Json result = {{"rank", overrun.rank.value()}, {"bytes", overrun.bytes}, {"limit", overrun.limit}};
-  const TensorTable table = tensor_table(program);
-  for (const std::uint32_t tensor : overrun.live)
-    result["live"].push_back(tensor_text(table.tensors[tensor]));
+  for (const Tensor& tensor : overrun.live) result["live"].push_back(tensor_text(tensor));
   for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
     const std::uint32_t item = overrun.firing_order.items[i];
     const InstructionId id(static_cast<std::int32_t>(item / 2));

@@ -10,8 +10,12 @@ namespace {
 /// The run that reaches the worst moment, counted again from the tensors alone.
 MemoryOverrun overrun(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
                       const WorstCase& worst, Bytes limit) {
-  MemoryOverrun result{worst.rank, worst.bytes, limit, worst.live,
-                       firing_order(analyzed.guaranteed_graph(), analyzed.order(), worst)};
+  MemoryOverrun result{.rank = worst.rank,
+                       .bytes = worst.bytes,
+                       .limit = limit,
+                       .live = {},
+                       .firing_order = firing_order(analyzed.guaranteed_graph(), analyzed.order(), worst)};
+  for (const std::uint32_t tensor : worst.live) result.live.push_back(analyzed.tensors().tensors[tensor]);
   PPSIM_CHECK(memory_at(analyzed.tensors(), sizes, worst.rank, result.firing_order) == worst.bytes,
               "a run to the worst moment needs as much memory as claimed");
   return result;

@@ -59,7 +59,7 @@ struct MemoryOverrun {
   RankId rank;
   Bytes bytes = 0;
   Bytes limit = 0;
-  std::vector<std::uint32_t> live;  ///< into tensor_table(program).tensors
+  std::vector<Tensor> live;
   FiringOrder firing_order;
   friend bool operator==(const MemoryOverrun&, const MemoryOverrun&) = default;
 };

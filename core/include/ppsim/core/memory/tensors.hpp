@@ -23,6 +23,7 @@ struct Tensor {
   std::uint32_t writer_count = 0;
   std::uint32_t first_user = 0;  ///< into TensorTable::users
   std::uint32_t user_count = 0;
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 /// All tensors of a Program, rank by rank, in issue order of their first writer. Writers and users are in
