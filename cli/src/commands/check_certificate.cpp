@@ -51,7 +51,7 @@ std::string why_not_on(const Certificate& certificate, const TransportCapabiliti
          ", --model and " + spread_text(options.costs.spread);
 }
 
-/// Whether the certificate holds on the transport that is asked about, too.
+/// Whether a valid certificate holds on the transport that is asked about, too.
 Expected<void> check_transport(const Certificate& certificate, const Program& program, const SizeTable* sizes,
                                const CheckCertificateOptions& options) {
   if (options.transport.empty() && options.target.empty()) return {};
@@ -59,7 +59,7 @@ Expected<void> check_transport(const Certificate& certificate, const Program& pr
                          options.target.empty()
                              ? capabilities_of({.name = options.transport}, options.costs.spread)
                              : Expected<TransportCapabilities>(target_capabilities()));
-  if (check_certificate_on(asked, certificate, program, sizes)) return {};
+  if (check_carries_over(asked, certificate, program, sizes)) return {};
   const std::string why = options.target.empty()
                               ? why_not_on(certificate, asked, options)
                               : "the certificate is not for the transport of " + options.target +

@@ -157,9 +157,8 @@ Expected<void> check_certificate(const Certificate& certificate, const Program& 
   return check_claims(certificate, program, graph, sizes);
 }
 
-Expected<void> check_certificate_on(const TransportCapabilities& used, const Certificate& certificate,
-                                    const Program& program, const SizeTable* sizes) {
-  PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, sizes));
+Expected<void> check_carries_over(const TransportCapabilities& used, const Certificate& certificate,
+                                  const Program& program, const SizeTable* sizes) {
   if (holds_under(certificate.capabilities, used, Claim::orders)) return {};
   if (!holds_under(certificate.capabilities, used, Claim::safety))
     return refuse("it is of a transport where other waits occur");
@@ -168,6 +167,12 @@ Expected<void> check_certificate_on(const TransportCapabilities& used, const Cer
   there.capabilities = used;
   there.capabilities_hash = capabilities_hash(used);
   return check_certificate(there, program, sizes);
+}
+
+Expected<void> check_certificate_on(const TransportCapabilities& used, const Certificate& certificate,
+                                    const Program& program, const SizeTable* sizes) {
+  PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, sizes));
+  return check_carries_over(used, certificate, program, sizes);
 }
 
 }  // namespace ppsim

@@ -61,14 +61,6 @@ Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes
   return {};
 }
 
-/// Checks that a certificate of its own transport holds for that of the run.
-Expected<void> check_transport(const Program& program, const SizeTable& sizes, const RunOptions& options) {
-  const Certificate& certificate = *options.certificate;
-  if (check_certificate_on(options.capabilities, certificate, program, &sizes)) return {};
-  return refuse("the certificate is for another transport",
-                {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
-}
-
 Expected<void> check_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   if (options.certificate == nullptr) return refuse("the program has no certificate");
   const Certificate& certificate = *options.certificate;
@@ -79,8 +71,9 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
   }
   PPSIM_RETURN_IF_ERROR(check_fits(certificate, sizes));
   PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, &sizes));
-  if (holds_under(certificate.capabilities, options.capabilities, Claim::orders)) return {};
-  return check_transport(program, sizes, options);
+  if (check_carries_over(options.capabilities, certificate, program, &sizes)) return {};
+  return refuse("the certificate is for another transport",
+                {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
 }
 
 /// The same with the file of the certificate in what is wrong with it.

@@ -66,10 +66,16 @@ std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 [[nodiscard]] Expected<void> check_certificate(const Certificate& certificate, const Program& program,
                                                const SizeTable* sizes);
 
-/// The same, and that all of it holds on a transport of these capabilities, too: every wait that may occur
+/// Whether all of a certificate holds on a transport of these capabilities, too: every wait that may occur
 /// there was considered; and every order that tensor use and the bounds on memory rest on is kept, which is
 /// looked up in the Program where holds_under() alone does not say so.
-/// Errors: those of check_certificate; refused where it need not hold there.
+/// Requires: check_certificate accepts it.
+/// Errors: refused where it need not hold there.
+[[nodiscard]] Expected<void> check_carries_over(const TransportCapabilities& used,
+                                                const Certificate& certificate, const Program& program,
+                                                const SizeTable* sizes);
+
+/// check_certificate, then check_carries_over.
 [[nodiscard]] Expected<void> check_certificate_on(const TransportCapabilities& used,
                                                   const Certificate& certificate, const Program& program,
                                                   const SizeTable* sizes);
