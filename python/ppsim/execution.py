@@ -49,7 +49,7 @@ class Instruction:
     blocking: bool
 
     @property
-    def lane(self) -> int:
+    def queue(self) -> int:
         """The queue that runs it; what else it heads waits for it."""
         return self.queues[0]
 

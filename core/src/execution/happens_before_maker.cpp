@@ -22,24 +22,24 @@ int first_queue(const Program& program, InstructionId id) {
 HappensBeforeMaker::HappensBeforeMaker(const Program& program, const ExecutionGraph& graph, RankId rank)
     : last_(program.last(rank)), parts_(program, graph, rank) {
   result_.first_ = program.first(rank);
-  number_lanes(program);
-  known_.resize(lanes_.size() * lanes_.size(), 0);
-  const std::size_t cells = result_.lane_.size() * lanes_.size();
+  number_tracks(program);
+  known_.resize(tracks_.size() * tracks_.size(), 0);
+  const std::size_t cells = result_.track_.size() * tracks_.size();
   result_.before_start_.resize(cells);
   result_.before_end_.resize(cells);
 }
 
-void HappensBeforeMaker::number_lanes(const Program& program) {
-  std::map<int, int> lane_of_queue;
+void HappensBeforeMaker::number_tracks(const Program& program) {
+  std::map<int, int> track_of_queue;
   for (InstructionId id = result_.first_; id < last_; id = next(id))
-    lane_of_queue[first_queue(program, id)] = 0;
-  for (auto& [queue, lane] : lane_of_queue) lane = result_.lanes_++;
-  lanes_.resize(lane_of_queue.size());
+    track_of_queue[first_queue(program, id)] = 0;
+  for (auto& [queue, track] : track_of_queue) track = result_.tracks_++;
+  tracks_.resize(track_of_queue.size());
   for (InstructionId id = result_.first_; id < last_; id = next(id)) {
-    const int lane = lane_of_queue[first_queue(program, id)];
-    std::vector<InstructionId>& list = lanes_[static_cast<std::size_t>(lane)];
-    result_.lane_.push_back(lane);
-    result_.index_in_lane_.push_back(static_cast<std::int32_t>(list.size()));
+    const int track = track_of_queue[first_queue(program, id)];
+    std::vector<InstructionId>& list = tracks_[static_cast<std::size_t>(track)];
+    result_.track_.push_back(track);
+    result_.index_in_track_.push_back(static_cast<std::int32_t>(list.size()));
     list.push_back(id);
   }
 }
@@ -54,16 +54,16 @@ HappensBefore HappensBeforeMaker::make(const ClockPlan& plan) {
   return std::move(result_);
 }
 
-/// Instructions of a lane start and complete in turn, so what is known at one is known at the next.
+/// Instructions of a track start and complete in turn, so what is known at one is known at the next.
 void HappensBeforeMaker::record(InstructionId id, ClockView clock, std::vector<std::int32_t>& rows) {
-  std::int32_t* known = known_.data() + static_cast<std::size_t>(result_.lane_of(id)) * lanes_.size();
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const std::vector<InstructionId>& lane = lanes_[l];
+  std::int32_t* known = known_.data() + static_cast<std::size_t>(result_.track_of(id)) * tracks_.size();
+  for (std::size_t l = 0; l < tracks_.size(); ++l) {
+    const std::vector<InstructionId>& track = tracks_[l];
     auto count = static_cast<std::size_t>(known[l]);
-    while (count < lane.size() && is_over(lane[count], clock)) ++count;
+    while (count < track.size() && is_over(track[count], clock)) ++count;
     known[l] = static_cast<std::int32_t>(count);
   }
-  std::copy_n(known, lanes_.size(), rows.begin() + static_cast<std::ptrdiff_t>(result_.row(id)));
+  std::copy_n(known, tracks_.size(), rows.begin() + static_cast<std::ptrdiff_t>(result_.row(id)));
 }
 
 bool HappensBeforeMaker::is_over(InstructionId id, ClockView clock) const {

@@ -17,15 +17,15 @@ class HappensBeforeMaker {
   HappensBefore make(const ClockPlan& plan);
 
  private:
-  void number_lanes(const Program& program);
+  void number_tracks(const Program& program);
   void record(InstructionId id, ClockView clock, std::vector<std::int32_t>& rows);
   [[nodiscard]] bool is_over(InstructionId id, ClockView clock) const;
   [[nodiscard]] bool is_own(InstructionId id) const { return id >= result_.first_ && id < last_; }
 
   InstructionId last_;
   RankParts parts_;
-  std::vector<std::vector<InstructionId>> lanes_;
-  std::vector<std::int32_t> known_;  ///< [lane][lane]: how far each is known to be, by the last of a lane
+  std::vector<std::vector<InstructionId>> tracks_;
+  std::vector<std::int32_t> known_;  ///< [track][track]: how far each is known to be, by the last of a track
   HappensBefore result_;
 };
 

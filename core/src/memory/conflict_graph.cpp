@@ -19,7 +19,7 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& lim
   std::vector<std::uint32_t> active;
   std::vector<Pair> pairs;
   for (std::uint32_t b = 0; b < size() && complete_; ++b) {
-    const std::span<const std::int32_t> least{min_born.data() + b * lanes(), lanes()};
+    const std::span<const std::int32_t> least{min_born.data() + b * tracks(), tracks()};
     std::erase_if(active, [&](std::uint32_t a) {
       const auto dead = order_.dead(tensor(a));
       return std::equal(dead.begin(), dead.end(), least.begin(),
@@ -35,14 +35,14 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& lim
   return pairs;
 }
 
-/// Row b: per lane, the least of born(b), born(b + 1), ...
+/// Row b: per track, the least of born(b), born(b + 1), ...
 std::vector<std::int32_t> ConflictGraph::min_born_from() const {
-  std::vector<std::int32_t> rows(size() * lanes());
+  std::vector<std::int32_t> rows(size() * tracks());
   for (std::uint32_t b = size(); b-- > 0;) {
     const auto born = order_.born(tensor(b));
-    for (std::size_t lane = 0; lane < lanes(); ++lane) {
-      const std::size_t at = b * lanes() + lane;
-      rows[at] = b + 1 < size() ? std::min(born[lane], rows[at + lanes()]) : born[lane];
+    for (std::size_t track = 0; track < tracks(); ++track) {
+      const std::size_t at = b * tracks() + track;
+      rows[at] = b + 1 < size() ? std::min(born[track], rows[at + tracks()]) : born[track];
     }
   }
   return rows;

@@ -34,7 +34,7 @@ class ConflictGraph {
   [[nodiscard]] std::vector<Pair> find_pairs(const SlotLimits& limits);
   [[nodiscard]] std::vector<std::int32_t> min_born_from() const;
   void compress(const std::vector<Pair>& pairs);
-  [[nodiscard]] std::size_t lanes() const { return tensors_.empty() ? 1 : order_.born(tensors_[0]).size(); }
+  [[nodiscard]] std::size_t tracks() const { return tensors_.empty() ? 1 : order_.born(tensors_[0]).size(); }
 
   const TensorOrder& order_;
   std::vector<std::uint32_t> tensors_;

@@ -12,7 +12,7 @@ constexpr std::int32_t kBeforeAll = -1;
 }  // namespace
 
 TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, RankId rank)
-    : lanes_(static_cast<std::size_t>(std::max(clocks.lanes(), 1))) {
+    : tracks_(static_cast<std::size_t>(std::max(clocks.tracks(), 1))) {
   const auto begin = table.tensors.begin();
   const auto of_rank_or_later = [&](RankId r) {
     return static_cast<std::uint32_t>(
@@ -21,12 +21,12 @@ TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, 
   };
   first_ = of_rank_or_later(rank);
   last_ = of_rank_or_later(RankId(rank.value() + 1));
-  born_.assign((last_ - first_) * lanes_, kAfterAll);
-  dead_.assign((last_ - first_) * lanes_, 0);
+  born_.assign((last_ - first_) * tracks_, kAfterAll);
+  dead_.assign((last_ - first_) * tracks_, 0);
   for (std::uint32_t t = first_; t < last_; ++t) {
     const Tensor& tensor = table.tensors[t];
-    const auto born = born_.begin() + static_cast<std::ptrdiff_t>((t - first_) * lanes_);
-    const auto dead = dead_.begin() + static_cast<std::ptrdiff_t>((t - first_) * lanes_);
+    const auto born = born_.begin() + static_cast<std::ptrdiff_t>((t - first_) * tracks_);
+    const auto dead = dead_.begin() + static_cast<std::ptrdiff_t>((t - first_) * tracks_);
     // Any writer may be the first, unless one precedes all others; then its counts are the smallest.
     for (const InstructionId writer : table.writers_of(tensor)) {
       const auto complete = clocks.complete_before_start(writer);
@@ -34,11 +34,11 @@ TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, 
                      [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
     }
     for (const InstructionId user : table.users_of(tensor)) {
-      const auto lane = dead + clocks.lane_of(user);
-      *lane = std::max(*lane, clocks.index_in_lane(user) + 1);
+      const auto track = dead + clocks.track_of(user);
+      *track = std::max(*track, clocks.index_in_track(user) + 1);
     }
-    if (tensor.from_start) std::fill_n(born, lanes_, kBeforeAll);
-    if (tensor.to_end) std::fill_n(dead, lanes_, kAfterAll);
+    if (tensor.from_start) std::fill_n(born, tracks_, kBeforeAll);
+    if (tensor.to_end) std::fill_n(dead, tracks_, kAfterAll);
   }
 }
 

@@ -31,10 +31,10 @@ class Executor {
         times_(input.times),
         analyzed_(program_, options_.capabilities),
         memory_(plan_memory(analyzed_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
-        lanes_(make_lanes(program_, input.here.begin, input.here.end)),
+        queues_(rank_queues(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
-        monitor_({program_, analyzed_.graph(), lanes_, options_.processes == nullptr}, meter_),
+        monitor_({program_, analyzed_.graph(), queues_, options_.processes == nullptr}, meter_),
         team_(input, analyzed_.graph(), monitor_),
         deadline_(options_) {
     team_.assemble();  // all have got what they need
@@ -59,7 +59,7 @@ class Executor {
     if (result.outcome == RunOutcome::finished) {
       if (options_.gradients) result.gradients = worker_->gradients();
     } else {
-      result.hang = team_.alone() ? hang_report(program_, analyzed_.graph(), lanes_, monitor_.states())
+      result.hang = team_.alone() ? hang_report(program_, analyzed_.graph(), queues_, monitor_.states())
                                   : team_.report();
     }
     result.pool_bytes = memory_.slots.pool_bytes;
@@ -96,7 +96,7 @@ class Executor {
       gate.count_down();
       if (!started) threads.clear();  // whose memory is needed to tell
       end = team_.wait_for_end(deadline_);
-      if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
+      if (end == StepEnd::failed) error = team_.stop(failure_of_queue());
       if (end == StepEnd::late) {
         error = team_.stop(deadline_.late());
         if (team_.alone() && options_.when_late) options_.when_late(explained(error));
@@ -110,7 +110,7 @@ class Executor {
   }
 
   /// Why a step of this process has failed.
-  [[nodiscard]] Error failure_of_lane() const {
+  [[nodiscard]] Error failure_of_queue() const {
     try {
       monitor_.rethrow();
     } catch (const BackendError& error) {
@@ -122,7 +122,7 @@ class Executor {
 
   /// With what every rank of this process waits for.
   [[nodiscard]] Error explained(Error error) {
-    for (const Wait& wait : hang_report(program_, analyzed_.graph(), lanes_, monitor_.snapshot().states))
+    for (const Wait& wait : hang_report(program_, analyzed_.graph(), queues_, monitor_.snapshot().states))
       error.message += "\n" + to_string(wait);
     return error;
   }
@@ -142,14 +142,14 @@ class Executor {
   std::exception_ptr start_threads(std::vector<std::jthread>& threads, std::latch& gate) {
     // Made while there is memory for it, and before any thread.
     auto refusal = std::make_exception_ptr(
-        BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
+        BackendError(ErrorCode::io, "cannot start " + std::to_string(queues_.size()) +
                                         " threads, one for each queue of a rank: the system allows fewer"));
     try {
-      threads.reserve(lanes_.size());
-      for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-        threads.emplace_back([this, lane, &gate] {
+      threads.reserve(queues_.size());
+      for (std::size_t queue = 0; queue < queues_.size(); ++queue) {
+        threads.emplace_back([this, queue, &gate] {
           gate.wait();
-          run_lane(lane);
+          run_queue(queue);
         });
       }
     } catch (const std::system_error&) {
@@ -160,10 +160,10 @@ class Executor {
     return nullptr;
   }
 
-  void run_lane(std::size_t lane) {
+  void run_queue(std::size_t queue) {
     try {
-      for (const InstructionId id : lanes_[lane].instructions) {
-        if (!run_instruction(lane, id)) return;
+      for (const InstructionId id : queues_[queue].instructions) {
+        if (!run_instruction(queue, id)) return;
       }
       monitor_.leave();
     } catch (...) {
@@ -172,10 +172,10 @@ class Executor {
   }
 
   /// Returns: false when the step is over.
-  bool run_instruction(std::size_t lane, InstructionId id) {
-    const ActionPlace place{lanes_[lane].rank, id};
+  bool run_instruction(std::size_t queue, InstructionId id) {
+    const ActionPlace place{queues_[queue].rank, id};
     const OpKind kind = program_.actions(id).front().kind;
-    if (!monitor_.start(lane, id)) return false;
+    if (!monitor_.start(queue, id)) return false;
     if (!is_communication(kind)) {
       const auto started = WallClock::now();
       worker_->run(place);
@@ -188,7 +188,7 @@ class Executor {
     } else {
       transport_->post(worker_->collective(place));
     }
-    return monitor_.await(lane, id);
+    return monitor_.await(queue, id);
   }
 
   /// First start and last end of the instructions here; of none, 0.
@@ -211,7 +211,7 @@ class Executor {
   ActionTimes& times_;
   AnalyzedProgram analyzed_;
   MemoryPlan memory_;
-  std::vector<Lane> lanes_;
+  std::vector<RankQueue> queues_;
   std::unique_ptr<Worker> worker_;
   MemoryMeter meter_;
   Monitor monitor_;

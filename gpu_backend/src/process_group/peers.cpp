@@ -174,18 +174,18 @@ std::vector<Wait> Peers::report() {
   if (alone()) return {};
   if (!leads()) {
     if (all_here() || own_.empty()) return {};
-    return hang_report(in_.program, in_.graph, make_lanes(in_.program, in_.here.begin, in_.here.end), own_);
+    return hang_report(in_.program, in_.graph, rank_queues(in_.program, in_.here.begin, in_.here.end), own_);
   }
   std::unique_lock lock(mutex_);
   wait_for_final_states(lock);
-  if (hung_) return hang_report(in_.program, in_.graph, make_lanes(in_.program), states_);
+  if (hung_) return hang_report(in_.program, in_.graph, rank_queues(in_.program), states_);
   if (states_.empty()) return {};
-  std::vector<Lane> lanes;
+  std::vector<RankQueue> queues;
   for (const int process : final_states_) {
     const RankRange ranks = ranks_of(process);
-    for (Lane& lane : make_lanes(in_.program, ranks.begin, ranks.end)) lanes.push_back(std::move(lane));
+    for (RankQueue& queue : rank_queues(in_.program, ranks.begin, ranks.end)) queues.push_back(std::move(queue));
   }
-  return hang_report(in_.program, in_.graph, lanes, states_);
+  return hang_report(in_.program, in_.graph, queues, states_);
 }
 
 Error Peers::explained(Error error) {

@@ -8,7 +8,7 @@ namespace ppsim::gpu_backend {
 /// How this process keeps step with the others of its run, where its ranks are threads; alone it does
 /// nothing.
 ///
-/// A process whose lanes have all waited for a while sends the states of its instructions to process 0. As
+/// A process whose queues have all waited for a while sends the states of its instructions to process 0. As
 /// soon as nothing can move in all states that were sent, nothing ever will: process 0 stops all, and reports
 /// the hang.
 class Team {

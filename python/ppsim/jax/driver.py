@@ -32,8 +32,8 @@ class Driver:
         for meeting in [*self._transfers(), *self._collectives()] if self._together else []:
             for member in meeting.members:
                 self._meetings.setdefault(member, []).append(meeting)
-        lanes = {(rank, queue) for rank, one in self._every for queue in one.queues}
-        self._pool = ThreadPoolExecutor(max_workers=max(len(lanes), 1), thread_name_prefix="ppsim")
+        queues = {(rank, queue) for rank, one in self._every for queue in one.queues}
+        self._pool = ThreadPoolExecutor(max_workers=max(len(queues), 1), thread_name_prefix="ppsim")
 
     def run(self) -> list[tuple[int, int]]:
         """All instructions once. Returns when each started and completed, in ns, in the order of the Program.

@@ -25,7 +25,7 @@ from ppsim.torch import meeting
 from ppsim.torch.admission import check_features, check_replicas, transport_of
 from ppsim.torch.data import Data
 from ppsim.torch.devices import device_of
-from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
+from ppsim.torch.queues import HostQueues, Progress, Queues, StreamQueues
 from ppsim.torch.perform import Performer
 from ppsim.torch.replicas import replicas_of
 from ppsim.torch.stage import Loss, Stage
@@ -162,7 +162,7 @@ class Runtime:
         self._weights.spread(self._transfers.broadcast)
         self._data = Data(self._plan, self._stages, self._device)
         self._performer = Performer(self._plan, self._stages, self._data, self._weights, self._transfers)
-        self._lanes = self._make_lanes()
+        self._queues = self._make_queues()
 
     @property
     def rank(self) -> int:
@@ -194,7 +194,7 @@ class Runtime:
                     self._performer.prepare(self._device)
                 self._watch.begin(self._steps, progress, self._deadline())
             self._weights.begin()
-            self._lanes.run(progress)
+            self._queues.run(progress)
             self._weights.end()
         except BaseException as wrong:
             self._failed = True
@@ -232,7 +232,7 @@ class Runtime:
         if self._closed:
             return
         self._closed = True
-        self._lanes.stop()
+        self._queues.stop()
         self._watch.close()
         atexit.unregister(self.close)
         self._restore_signal()
@@ -264,10 +264,10 @@ class Runtime:
             device=self._device,
         )
 
-    def _make_lanes(self) -> Lanes:
+    def _make_queues(self) -> Queues:
         if self._device.type == "cuda":
-            return StreamLanes(self._plan, self._performer.perform, self._watch, self._device)
-        return HostLanes(self._plan, self._performer.perform, self._watch)
+            return StreamQueues(self._plan, self._performer.perform, self._watch, self._device)
+        return HostQueues(self._plan, self._performer.perform, self._watch)
 
     def _shapes_deadline(self) -> float:
         """Of what comes before the first step: modules are loaded, shapes found."""

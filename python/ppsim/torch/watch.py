@@ -18,7 +18,7 @@ from typing import Any
 from ppsim.errors import Error
 from ppsim.execution import Instruction, Plan
 from ppsim.explain import explain
-from ppsim.torch.lanes import Progress
+from ppsim.torch.queues import Progress
 
 _LOOK_S = 0.1
 _BEAT_S = 0.5

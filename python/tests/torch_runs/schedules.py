@@ -13,7 +13,7 @@ import ppsim
 import ppsim.torch
 from ppsim._native import _core
 from ppsim.execution import Plan
-from ppsim.torch.lanes import StreamLanes
+from ppsim.torch.queues import StreamQueues
 from torch_runs.models import Block, Plain, batch, loss, modules
 
 #: Of training: an update that keeps a state.
@@ -260,7 +260,7 @@ class FakeStream:
 
 
 def streams() -> dict[str, Any]:
-    """The lanes for GPUs on streams that are none: all is issued in order by one thread, and gloo blocks it."""
+    """The queues for GPUs on streams that are none: all is issued in order by one thread, and gloo blocks it."""
     torch.cuda.Stream = torch.cuda.current_stream = FakeStream
     torch.cuda.Event, torch.cuda.synchronize = FakeEvent, lambda *_: None
     torch.cuda.stream = lambda stream: contextlib.nullcontext()
@@ -269,13 +269,13 @@ def streams() -> dict[str, Any]:
     mine = {stage: module for stage, module in every.items() if program.placement[stage] == own_rank()}
     proof = ppsim.check(program, transport="nccl-one-queue")
     with ppsim.torch.Runtime(program, mine, proof.certificate, loss=loss, optimizer=sgd, unverified=True) as runtime:
-        runtime._lanes = StreamLanes(runtime._plan, runtime._performer.perform, runtime._watch, None)
+        runtime._queues = StreamQueues(runtime._plan, runtime._performer.perform, runtime._watch, None)
         losses = [{k: float(v) for k, v in runtime.step(*batch(4, step)).losses.items()} for step in range(2)]
         trace = runtime.trace()
         errors, gaps = runtime._plan.execution.trace_errors(trace), _gaps(program, own_rank(), trace)
         runtime._performer.prepare(torch.device("cpu"))
         losses.append({k: float(v) for k, v in runtime.step(*batch(4, 2)).losses.items()})
-        waited = sum(stream.waited for stream in runtime._lanes._streams.values())
+        waited = sum(stream.waited for stream in runtime._queues._streams.values())
     plain = Plain(program, sgd)
     expected = [plain.step(step) for step in range(3)]
     return compared(program, mine, plain, losses, expected) | {"errors": errors, "gaps": gaps, "waited": waited}

@@ -67,8 +67,8 @@ std::vector<Chain> chains_of(const std::vector<Group>& deaths, const Limits& lim
 
 class ClosureProblem {
  public:
-  ClosureProblem(const std::vector<Lifetime>& lifetimes, std::size_t lanes, const Limits& limits)
-      : lifetimes_(lifetimes), lanes_(lanes), limits_(limits) {
+  ClosureProblem(const std::vector<Lifetime>& lifetimes, std::size_t tracks, const Limits& limits)
+      : lifetimes_(lifetimes), tracks_(tracks), limits_(limits) {
     std::vector<std::pair<Clock, std::uint32_t>> births;
     std::vector<std::pair<Clock, std::uint32_t>> deaths;
     for (std::uint32_t i = 0; i < lifetimes.size(); ++i) {
@@ -86,7 +86,7 @@ class ClosureProblem {
     flow_ = max_flow(2 + births_.size() + deaths_.size(), arcs_, limits_);
     Closure closure;
     closure.bytes = total_ - flow_.value;
-    closure.moment.assign(lanes_, 0);
+    closure.moment.assign(tracks_, 0);
     for (std::uint32_t b = 0; b < births_.size(); ++b) {
       if (flow_.source_side[birth_node(b)] != 0) merge_clock(closure.moment, births_[b].clock);
     }
@@ -196,7 +196,7 @@ class ClosureProblem {
   }
 
   const std::vector<Lifetime>& lifetimes_;
-  std::size_t lanes_;
+  std::size_t tracks_;
   const Limits& limits_;
   Bytes total_ = 0;
   std::vector<Group> births_;
@@ -211,8 +211,8 @@ class ClosureProblem {
 
 }  // namespace
 
-Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes, const Limits& limits) {
-  return ClosureProblem(lifetimes, lanes, limits).solve();
+Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t tracks, const Limits& limits) {
+  return ClosureProblem(lifetimes, tracks, limits).solve();
 }
 
 }  // namespace ppsim::verifier

@@ -19,7 +19,7 @@ struct Closure {
 
 /// Maximum-weight closure by minimum cut. Sources of the flow are births, sinks deaths; a unit of flow from a
 /// birth to a death that must precede it is a byte that the two tensors share. Errors: throws LimitReached.
-[[nodiscard]] Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes,
+[[nodiscard]] Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t tracks,
                                        const Limits& limits);
 
 }  // namespace ppsim::verifier

@@ -9,7 +9,7 @@ Clock owned(ClockView clock) { return {clock.begin(), clock.end()}; }
 
 /// The possible first writers: those that no other one precedes or equals.
 std::vector<Birth> births_of(const TensorTable& tensors, const RankClocks& clocks, const Tensor& tensor) {
-  if (tensor.from_start) return {{Clock(clocks.lanes(), 0), InstructionId()}};
+  if (tensor.from_start) return {{Clock(clocks.tracks(), 0), InstructionId()}};
   std::vector<Birth> births;
   for (const InstructionId writer : tensors.writers_of(tensor)) {
     const ClockView after = clocks.before_start(writer);
@@ -27,23 +27,23 @@ bool receives_what_is_there(const ExecutionGraph& graph, InstructionId id) {
          });
 }
 
-/// The last point of each lane among the completions of all users: the others of the lane precede it.
+/// The last point of each track among the completions of all users: the others of the track precede it.
 std::vector<Point> last_points(const AnalyzedProgram& analyzed, const RankClocks& clocks,
                                const Tensor& tensor) {
-  std::vector<Point> last(clocks.lanes());
+  std::vector<Point> last(clocks.tracks());
   const auto add = [&last](Point point) {
-    Point& known = last[static_cast<std::size_t>(point.lane)];
-    if (known.lane < 0 || known.index < point.index) known = point;
+    Point& known = last[static_cast<std::size_t>(point.track)];
+    if (known.track < 0 || known.index < point.index) known = point;
   };
   for (const InstructionId user : analyzed.tensors().users_of(tensor)) {
     for (const Point point : clocks.points_of(user)) add(point);
     if (!receives_what_is_there(analyzed.guaranteed_graph(), user)) continue;
     const ClockView start = clocks.before_start(user);
-    for (std::size_t lane = 0; lane < start.size(); ++lane) {
-      if (start[lane] > 0) add({static_cast<std::int32_t>(lane), start[lane] - 1});
+    for (std::size_t track = 0; track < start.size(); ++track) {
+      if (start[track] > 0) add({static_cast<std::int32_t>(track), start[track] - 1});
     }
   }
-  std::erase_if(last, [](const Point& p) { return p.lane < 0; });
+  std::erase_if(last, [](const Point& p) { return p.track < 0; });
   return last;
 }
 
@@ -55,7 +55,7 @@ std::vector<Clock> deaths_of(const AnalyzedProgram& analyzed, const RankClocks& 
   std::vector<Point> maximal;
   for (const Point point : last_points(analyzed, clocks, tensor)) {
     const auto implies = [&](Point a, Point b) {
-      return clocks.before(a)[static_cast<std::size_t>(b.lane)] > b.index;
+      return clocks.before(a)[static_cast<std::size_t>(b.track)] > b.index;
     };
     if (std::ranges::any_of(maximal, [&](Point p) { return implies(p, point); })) continue;
     std::erase_if(maximal, [&](Point p) { return implies(point, p); });
@@ -63,8 +63,8 @@ std::vector<Clock> deaths_of(const AnalyzedProgram& analyzed, const RankClocks& 
   }
   std::vector<Clock> deaths;
   for (const Point point : maximal) {
-    deaths.emplace_back(clocks.lanes(), 0);
-    deaths.back()[static_cast<std::size_t>(point.lane)] = point.index + 1;
+    deaths.emplace_back(clocks.tracks(), 0);
+    deaths.back()[static_cast<std::size_t>(point.track)] = point.index + 1;
   }
   return deaths;
 }
@@ -87,7 +87,7 @@ std::vector<Lifetime> lifetimes_of(const AnalyzedProgram& analyzed, const std::v
     if (sizes[t] == 0) continue;
     limits.poll();
     limits.need(lifetimes.size(),
-                sizeof(Lifetime) + 2 * (sizeof(Birth) + clocks.lanes() * sizeof(Clock::value_type)));
+                sizeof(Lifetime) + 2 * (sizeof(Birth) + clocks.tracks() * sizeof(Clock::value_type)));
     lifetimes.push_back({static_cast<std::uint32_t>(t), sizes[t],
                          births_of(analyzed.tensors(), clocks, tensors[t]),
                          deaths_of(analyzed, clocks, tensors[t])});

@@ -9,10 +9,10 @@
 namespace ppsim::verifier {
 namespace {
 
-/// Which lane an elementary completion belongs to, before lanes have numbers: (kind, channel or
+/// Which track an elementary completion belongs to, before tracks have numbers: (kind, channel or
 /// communicator).
-using LaneKey = std::pair<int, std::size_t>;
-enum LaneKind { kCompute, kCopy, kOutgoing, kIncoming, kCollective };
+using TrackKey = std::pair<int, std::size_t>;
+enum TrackKind { kCompute, kCopy, kOutgoing, kIncoming, kCollective };
 
 constexpr std::size_t kBetweenLooks = 4096;  // steps of the plan between looks at the time
 
@@ -55,9 +55,9 @@ class RankPoints {
       }
       out_.point_begin_.push_back(out_.points_.size());
     }
-    out_.lanes_ = length_.size();
+    out_.tracks_ = length_.size();
     for (const std::int32_t length : length_) {
-      out_.lane_begin_.push_back(size_);
+      out_.track_begin_.push_back(size_);
       size_ += static_cast<std::size_t>(length);
     }
   }
@@ -76,7 +76,7 @@ class RankPoints {
   }
   [[nodiscard]] ClockPart member(InstructionId id) const { return part(member_point(id)); }
 
-  /// The point that an event is; without lane where it is none of the rank's.
+  /// The point that an event is; without track where it is none of the rank's.
   [[nodiscard]] Point point_of(ClockEvent event, std::uint32_t subject) const {
     switch (event) {
       case ClockEvent::start:
@@ -97,7 +97,7 @@ class RankPoints {
   }
 
  private:
-  static ClockPart part(Point point) { return {point.lane, point.index + 1}; }
+  static ClockPart part(Point point) { return {point.track, point.index + 1}; }
 
   [[nodiscard]] Point member_point(InstructionId id) const {
     return is_own(id) && graph_.meeting_of[id.index()] >= 0 ? out_.points_of(id).front() : Point{};
@@ -106,7 +106,7 @@ class RankPoints {
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
     const bool arrives = lag_ && graph_.messages[m].receive == id;
     Point& point = (arrives ? received_ : sent_)[m];
-    if (point.lane < 0) point = next_point({arrives ? kIncoming : kOutgoing, channel});
+    if (point.track < 0) point = next_point({arrives ? kIncoming : kOutgoing, channel});
     out_.points_.push_back(point);
   }
 
@@ -114,8 +114,8 @@ class RankPoints {
     out_.points_.push_back(next_point({kCollective, graph_.meetings[meeting].communicator.index()}));
   }
 
-  Point next_point(LaneKey key) {
-    const auto [entry, fresh] = lane_of_.try_emplace(key, static_cast<std::int32_t>(length_.size()));
+  Point next_point(TrackKey key) {
+    const auto [entry, fresh] = track_of_.try_emplace(key, static_cast<std::int32_t>(length_.size()));
     if (fresh) length_.push_back(0);
     return {entry->second, length_[static_cast<std::size_t>(entry->second)]++};
   }
@@ -126,24 +126,24 @@ class RankPoints {
   InstructionId first_;
   InstructionId last_;
   bool lag_;
-  std::map<LaneKey, std::int32_t> lane_of_;
-  std::vector<std::int32_t> length_;  ///< per lane
+  std::map<TrackKey, std::int32_t> track_of_;
+  std::vector<std::int32_t> length_;  ///< per track
   std::size_t size_ = 0;
   std::vector<Point> sent_;      ///< per message: transferred, or on its way
   std::vector<Point> received_;  ///< per message: received by the rank, where receipts lag
 };
 
 std::int32_t* RankClocks::row_of(Point point) {
-  const auto row = lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index);
-  return before_point_.data() + row * lanes_;
+  const auto row = track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index);
+  return before_point_.data() + row * tracks_;
 }
 
 RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) : rank_(request.rank) {
   const RankPoints points(request, *this);
-  limits.need(points.size() + points.instructions() + 1, lanes_ * sizeof(std::int32_t) + 1);
-  before_point_.assign(points.size() * lanes_, 0);
-  before_start_.assign(points.instructions() * lanes_, 0);
-  limits.need(1, request.plan.bytes_of_run(lanes_));
+  limits.need(points.size() + points.instructions() + 1, tracks_ * sizeof(std::int32_t) + 1);
+  before_point_.assign(points.size() * tracks_, 0);
+  before_start_.assign(points.instructions() * tracks_, 0);
+  limits.need(1, request.plan.bytes_of_run(tracks_));
   std::size_t done = 0;
   request.plan.run(points, [&](ClockEvent event, std::uint32_t subject, ClockView clock) {
     if (++done % kBetweenLooks == 0) limits.poll();
@@ -155,11 +155,11 @@ RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) : rank
 std::int32_t* RankClocks::row_of(const RankPoints& points, ClockEvent event, std::uint32_t subject) {
   if (event != ClockEvent::start) {
     const Point point = points.point_of(event, subject);
-    return point.lane >= 0 ? row_of(point) : nullptr;
+    return point.track >= 0 ? row_of(point) : nullptr;
   }
   const InstructionId id(static_cast<std::int32_t>(subject));
   if (!points.is_own(id)) return nullptr;
-  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * lanes_;
+  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * tracks_;
 }
 
 }  // namespace ppsim::verifier

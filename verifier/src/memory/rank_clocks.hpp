@@ -11,9 +11,9 @@
 namespace ppsim::verifier {
 
 /// One elementary completion of a rank: of a compute or copy instruction, of a message that the rank sends or
-/// that is sent to it, or of its membership in a collective. Those of a lane happen one after another.
+/// that is sent to it, or of its membership in a collective. Those of a track happen one after another.
 struct Point {
-  std::int32_t lane = -1;
+  std::int32_t track = -1;
   std::int32_t index = 0;
 };
 
@@ -49,7 +49,7 @@ class RankClocks {
   RankClocks(const ClockRequest& request, const Limits& limits);
 
   [[nodiscard]] RankId rank() const { return rank_; }
-  [[nodiscard]] std::size_t lanes() const { return lanes_; }
+  [[nodiscard]] std::size_t tracks() const { return tracks_; }
   /// The instructions that must be complete before one of the rank starts; it starts as soon as they are.
   [[nodiscard]] ClockView before_start(InstructionId id) const {
     return row(before_start_, static_cast<std::size_t>(id.value() - first_.value()));
@@ -62,13 +62,13 @@ class RankClocks {
   /// A point and all that must precede it.
   [[nodiscard]] ClockView before(Point point) const {
     return row(before_point_,
-               lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index));
+               track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index));
   }
 
  private:
   friend class RankPoints;
   [[nodiscard]] ClockView row(const std::vector<std::int32_t>& rows, std::size_t index) const {
-    return {rows.data() + index * lanes_, lanes_};
+    return {rows.data() + index * tracks_, tracks_};
   }
 
   [[nodiscard]] std::int32_t* row_of(Point point);
@@ -77,12 +77,12 @@ class RankClocks {
 
   RankId rank_;
   InstructionId first_;
-  std::size_t lanes_ = 0;
+  std::size_t tracks_ = 0;
   std::vector<std::size_t> point_begin_;
   std::vector<Point> points_;
-  std::vector<std::size_t> lane_begin_;
-  std::vector<std::int32_t> before_start_;  ///< [instruction of the rank][lane]
-  std::vector<std::int32_t> before_point_;  ///< [point, lane by lane][lane]
+  std::vector<std::size_t> track_begin_;
+  std::vector<std::int32_t> before_start_;  ///< [instruction of the rank][track]
+  std::vector<std::int32_t> before_point_;  ///< [point, track by track][track]
 };
 
 }  // namespace ppsim::verifier

@@ -39,9 +39,9 @@ void in_parallel(std::size_t count, std::size_t max_threads, const Work& work) {
 /// several users last. A tensor is live if and only if it is so for some choice of the two.
 class WorstCaseSearch {
  public:
-  WorstCaseSearch(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit,
+  WorstCaseSearch(const std::vector<Lifetime>& lifetimes, std::size_t tracks, std::size_t limit,
                   const Limits& limits)
-      : lifetimes_(lifetimes), lanes_(lanes), limit_(limit), limits_(limits), best_moment_(lanes, 0) {
+      : lifetimes_(lifetimes), tracks_(tracks), limit_(limit), limits_(limits), best_moment_(tracks, 0) {
     best_ = need(best_moment_);
   }
 
@@ -69,7 +69,7 @@ class WorstCaseSearch {
       if (++cuts_ > limit_) return false;
       std::vector<Lifetime> narrowed = chosen;
       narrowed[open] = choice;
-      if (!branch(narrowed, heaviest_closure(narrowed, lanes_, limits_))) return false;
+      if (!branch(narrowed, heaviest_closure(narrowed, tracks_, limits_))) return false;
     }
     return true;
   }
@@ -95,7 +95,7 @@ class WorstCaseSearch {
   }
 
   const std::vector<Lifetime>& lifetimes_;
-  std::size_t lanes_;
+  std::size_t tracks_;
   std::size_t limit_;
   const Limits& limits_;
   std::size_t cuts_ = 0;
@@ -151,14 +151,14 @@ std::optional<WorstCase> RankCases::of(RankId rank) const {
   const bool lags = kept.receipts_lag();
   const RankClocks clocks = clocks_of(rank, lags ? Receipts::lag : Receipts::at_once);
   const std::vector<Lifetime> lifetimes = this->lifetimes(clocks);
-  Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits_);
-  WorstCaseSearch search(lifetimes, clocks.lanes(), branch_limit_, limits_);
+  Closure root = heaviest_closure(lifetimes, clocks.tracks(), limits_);
+  WorstCaseSearch search(lifetimes, clocks.tracks(), branch_limit_, limits_);
   if (!search.run(root)) return std::nullopt;
   WorstCase worst;
   worst.rank = rank;
   worst.bytes = search.bytes();
   worst.reached = starts_of(lifetimes, search.moment());
-  Clock moment(clocks.lanes(), 0);
+  Clock moment(clocks.tracks(), 0);
   for (const InstructionId id : worst.reached) merge_clock(moment, clocks.before_start(id));
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.is_live(moment)) worst.live.push_back(lifetime.tensor);
@@ -166,7 +166,7 @@ std::optional<WorstCase> RankCases::of(RankId rank) const {
   if (kept.credits && !lags) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
     const RankClocks lagging = clocks_of(rank, Receipts::lag);
-    root = heaviest_closure(this->lifetimes(lagging), lagging.lanes(), limits_);
+    root = heaviest_closure(this->lifetimes(lagging), lagging.tracks(), limits_);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
   return worst;

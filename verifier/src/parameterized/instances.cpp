@@ -99,32 +99,32 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
 }
 
 LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
-    : lane_(program.size()), position_(program.size()) {
+    : track_(program.size()), position_(program.size()) {
   std::vector<std::int32_t> filled;
   for (const RankId rank : program.pipeline().rank_ids()) {
-    std::vector<int> lane_of_queue(static_cast<std::size_t>(program.queue_count()), -1);
+    std::vector<int> track_of_queue(static_cast<std::size_t>(program.queue_count()), -1);
     filled.clear();
     for (const InstructionId id : program.ids_of(rank)) {
-      int& lane = lane_of_queue[static_cast<std::size_t>(queue_of(program, id))];
-      if (lane < 0) {
-        lane = static_cast<int>(filled.size());
+      int& track = track_of_queue[static_cast<std::size_t>(queue_of(program, id))];
+      if (track < 0) {
+        track = static_cast<int>(filled.size());
         filled.push_back(0);
       }
-      lane_[id.index()] = static_cast<std::uint32_t>(lane);
-      position_[id.index()] = filled[static_cast<std::size_t>(lane)]++;
+      track_[id.index()] = static_cast<std::uint32_t>(track);
+      position_[id.index()] = filled[static_cast<std::size_t>(track)]++;
     }
-    lanes_ = std::max(lanes_, filled.size());
+    tracks_ = std::max(tracks_, filled.size());
   }
   // Within one rank and in list order: no messages to follow, so ClockPlan has nothing to do here.
-  clock_.assign(program.size() * lanes_, 0);
+  clock_.assign(program.size() * tracks_, 0);
   const auto clock_of = [this](InstructionId id) {
-    return std::span(clock_).subspan(id.index() * lanes_, lanes_);
+    return std::span(clock_).subspan(id.index() * tracks_, tracks_);
   };
   for (const InstructionId id : program.ids()) {
     const std::span<std::int32_t> clock = clock_of(id);
     for (const InstructionId p : graph.predecessors_of(id)) {
       merge_clock(clock, clock_of(p));
-      std::int32_t& own = clock[lane_[p.index()]];
+      std::int32_t& own = clock[track_[p.index()]];
       own = std::max(own, position_[p.index()] + 1);
     }
   }

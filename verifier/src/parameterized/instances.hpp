@@ -65,16 +65,16 @@ class LocalOrder {
 
   /// Whether `first` completes before `second` starts, by waits within their rank.
   [[nodiscard]] bool precedes(InstructionId first, InstructionId second) const {
-    return clock_[second.index() * lanes_ + lane_[first.index()]] > position_[first.index()];
+    return clock_[second.index() * tracks_ + track_[first.index()]] > position_[first.index()];
   }
-  [[nodiscard]] std::size_t lane(InstructionId id) const { return lane_[id.index()]; }
+  [[nodiscard]] std::size_t track(InstructionId id) const { return track_[id.index()]; }
   [[nodiscard]] std::int32_t position(InstructionId id) const { return position_[id.index()]; }
 
  private:
-  std::size_t lanes_ = 0;               ///< of the rank that has most
-  std::vector<std::uint32_t> lane_;     ///< per instruction: queue among those of its rank
-  std::vector<std::int32_t> position_;  ///< in its lane
-  std::vector<std::int32_t> clock_;     ///< [instruction][lane]
+  std::size_t tracks_ = 0;               ///< of the rank that has most
+  std::vector<std::uint32_t> track_;     ///< per instruction: queue among those of its rank
+  std::vector<std::int32_t> position_;  ///< in its track
+  std::vector<std::int32_t> clock_;     ///< [instruction][track]
 };
 
 /// Whether a Program is of the kind that can be followed for all microbatches.

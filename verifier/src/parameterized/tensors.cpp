@@ -21,7 +21,7 @@ std::vector<InstructionId> first_writers(const LocalOrder& order, std::span<cons
   std::vector<InstructionId> first;
   for (const InstructionId w : writers) {
     const auto implied = [&](InstructionId f) {
-      return (order.lane(f) == order.lane(w) && order.position(f) <= order.position(w)) ||
+      return (order.track(f) == order.track(w) && order.position(f) <= order.position(w)) ||
              order.precedes(f, w);
     };
     if (std::none_of(first.begin(), first.end(), implied)) first.push_back(w);
@@ -33,7 +33,7 @@ std::vector<InstructionId> last_users(const LocalOrder& order, std::span<const I
   std::vector<InstructionId> last;
   for (auto u = users.rbegin(); u != users.rend(); ++u) {
     const auto implied = [&](InstructionId l) {
-      return (order.lane(l) == order.lane(*u) && order.position(l) >= order.position(*u)) ||
+      return (order.track(l) == order.track(*u) && order.position(l) >= order.position(*u)) ||
              order.precedes(*u, l);
     };
     if (std::none_of(last.begin(), last.end(), implied)) last.push_back(*u);

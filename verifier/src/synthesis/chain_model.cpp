@@ -138,8 +138,8 @@ void ChainModel::place(const SynthesisRequest& request) {
     placement_.push_back(rank.value());
     stages_of_[rank.index()].push_back(stage);
     // Of all live microbatches of a stage at least what its W or B will give back is there.
-    const auto first = static_cast<std::size_t>(lane(stage, 0));
-    const auto last = static_cast<std::size_t>(lane(stage, phases() - 1));
+    const auto first = static_cast<std::size_t>(strand(stage, 0));
+    const auto last = static_cast<std::size_t>(strand(stage, phases() - 1));
     limits_.push_back(fitting(certain_.capacity[rank.index()],
                               std::min(certain_.take[first], certain_.give[last]), microbatches_));
   }

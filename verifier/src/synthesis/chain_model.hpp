@@ -20,7 +20,7 @@ struct Precedence {
 };
 
 /// The actions of a chain as tasks of one machine per rank. Each stage runs each of its phases (F, I, W or
-/// F, B) in the order of the microbatches: that is a lane. Tasks are numbered by stage, then phase, then
+/// F, B) in the order of the microbatches: that is a strand. Tasks are numbered by stage, then phase, then
 /// microbatch.
 class ChainModel {
  public:
@@ -32,20 +32,20 @@ class ChainModel {
   [[nodiscard]] int stages() const { return static_cast<int>(placement_.size()); }
   [[nodiscard]] int microbatches() const { return microbatches_; }
   [[nodiscard]] int phases() const { return static_cast<int>(kinds_.size()); }
-  [[nodiscard]] int lanes() const { return stages() * phases(); }
+  [[nodiscard]] int strands() const { return stages() * phases(); }
   [[nodiscard]] OpKind kind(int phase) const { return kinds_[static_cast<std::size_t>(phase)]; }
   [[nodiscard]] Nanoseconds unit() const { return unit_; }
   /// Whether stage s is on rank s.
   [[nodiscard]] bool one_stage_each() const { return one_stage_each_; }
 
-  [[nodiscard]] int lane(int stage, int phase) const { return stage * phases() + phase; }
+  [[nodiscard]] int strand(int stage, int phase) const { return stage * phases() + phase; }
   [[nodiscard]] int task(int stage, int phase, int microbatch) const {
-    return lane(stage, phase) * microbatches_ + microbatch;
+    return strand(stage, phase) * microbatches_ + microbatch;
   }
-  [[nodiscard]] int tasks() const { return lanes() * microbatches_; }
-  [[nodiscard]] int lane_of(int task) const { return task / microbatches_; }
-  [[nodiscard]] int stage_of(int task) const { return lane_of(task) / phases(); }
-  [[nodiscard]] int phase_of(int task) const { return lane_of(task) % phases(); }
+  [[nodiscard]] int tasks() const { return strands() * microbatches_; }
+  [[nodiscard]] int strand_of(int task) const { return task / microbatches_; }
+  [[nodiscard]] int stage_of(int task) const { return strand_of(task) / phases(); }
+  [[nodiscard]] int phase_of(int task) const { return strand_of(task) % phases(); }
   [[nodiscard]] int microbatch_of(int task) const { return task % microbatches_; }
   [[nodiscard]] int rank_of_stage(int stage) const { return placement_[static_cast<std::size_t>(stage)]; }
   [[nodiscard]] int rank_of(int task) const { return rank_of_stage(stage_of(task)); }
@@ -55,7 +55,7 @@ class ChainModel {
   }
 
   [[nodiscard]] Slot duration(int stage, int phase) const {
-    return durations_[static_cast<std::size_t>(lane(stage, phase))];
+    return durations_[static_cast<std::size_t>(strand(stage, phase))];
   }
   [[nodiscard]] Slot duration(int task) const {
     return durations_[static_cast<std::size_t>(task / microbatches_)];
@@ -102,7 +102,7 @@ class ChainModel {
   std::vector<int> placement_;               // by stage
   std::vector<std::vector<int>> stages_of_;  // by rank
   std::vector<int> limits_;                  // by stage
-  std::vector<Slot> durations_;              // by lane
+  std::vector<Slot> durations_;              // by strand
   std::vector<Slot> forward_;                // transfer from stage s to s + 1
   std::vector<Slot> backward_;               // transfer from stage s + 1 to s
   std::vector<Slot> clock_starts_;           // by rank

@@ -23,8 +23,8 @@ Schedule build(const SynthesisRequest& request, const TaskRows& rows) {
   ScheduleBuilder builder("synthesized", pipeline_of(request));
   for (const auto& row : rows) {
     for (const int task : row) {
-      const int lane = task / request.microbatches;
-      builder.add(kinds[static_cast<std::size_t>(lane % phases)], StageId(lane / phases),
+      const int strand = task / request.microbatches;
+      builder.add(kinds[static_cast<std::size_t>(strand % phases)], StageId(strand / phases),
                   MicrobatchId(task % request.microbatches));
     }
   }
@@ -100,8 +100,8 @@ TaskRows Incumbent::rows() const {
     for (const Step& step : schedule_->row(RankId(r))) {
       for (const Action& action : step.actions()) {
         const int phase = action.kind == OpKind::forward ? 0 : action.kind == OpKind::backward_weight ? 2 : 1;
-        const int lane = action.stage().value() * phases + phase;
-        rows.back().push_back(lane * request_.microbatches + next[static_cast<std::size_t>(lane)]++);
+        const int strand = action.stage().value() * phases + phase;
+        rows.back().push_back(strand * request_.microbatches + next[static_cast<std::size_t>(strand)]++);
       }
     }
   }

@@ -14,7 +14,7 @@ constexpr int kMinScanned = 16;
 constexpr int kScans = 20'000'000;  // of all tasks
 constexpr std::size_t kMaxThresholds = 512;
 
-/// How far apart the microbatches of two lanes are of which one must precede the other.
+/// How far apart the microbatches of two strands are of which one must precede the other.
 class Shifts {
  public:
   explicit Shifts(const ChainModel& model) : model_(model) {
@@ -25,7 +25,7 @@ class Shifts {
     }
   }
 
-  /// The least d such that in every order microbatch i of lane `from` precedes microbatch i + d of lane `to`,
+  /// The least d such that in every order microbatch i of strand `from` precedes microbatch i + d of strand `to`,
   /// or more. A microbatch of F waits for a W of its stage or one before it by the limit, an I for all F, so
   /// for these too.
   [[nodiscard]] int operator()(int from, int to) const {
@@ -52,9 +52,9 @@ class Shifts {
   std::vector<int> min_limit_;  // of the stages up to one
 };
 
-/// Tasks of the rank of one task that all precede it, or all follow it: of a lane a range of microbatches.
+/// Tasks of the rank of one task that all precede it, or all follow it: of a strand a range of microbatches.
 struct Range {
-  int lane = 0;
+  int strand = 0;
   int begin = 0;
   int end = 0;
 };
@@ -64,10 +64,10 @@ class Relaxer {
  public:
   explicit Relaxer(const ChainModel& model) : model_(model), shifts_(model) {
     for (int r = 0; r < model.ranks(); ++r) {
-      lanes_.emplace_back();
+      strands_.emplace_back();
       for (const int stage : model.stages_of(r)) {
         for (int phase = 0; phase < model.phases(); ++phase)
-          lanes_.back().push_back(model.lane(stage, phase));
+          strands_.back().push_back(model.strand(stage, phase));
       }
     }
   }
@@ -83,26 +83,26 @@ class Relaxer {
   }
 
  private:
-  [[nodiscard]] const std::vector<int>& lanes_of(int rank) const {
-    return lanes_[static_cast<std::size_t>(rank)];
+  [[nodiscard]] const std::vector<int>& strands_of(int rank) const {
+    return strands_[static_cast<std::size_t>(rank)];
   }
 
   void find_predecessors(int task) {
     near_.clear();
-    for (const int lane : lanes_of(model_.rank_of(task))) {
+    for (const int strand : strands_of(model_.rank_of(task))) {
       const std::int64_t last =
-          std::int64_t{model_.microbatch_of(task)} - shifts_(lane, model_.lane_of(task));
-      if (last >= 0) near_.push_back({lane, 0, static_cast<int>(last) + 1});
+          std::int64_t{model_.microbatch_of(task)} - shifts_(strand, model_.strand_of(task));
+      if (last >= 0) near_.push_back({strand, 0, static_cast<int>(last) + 1});
     }
   }
 
   void find_successors(int task) {
     near_.clear();
-    for (const int lane : lanes_of(model_.rank_of(task))) {
+    for (const int strand : strands_of(model_.rank_of(task))) {
       const std::int64_t first =
-          std::int64_t{model_.microbatch_of(task)} + shifts_(model_.lane_of(task), lane);
+          std::int64_t{model_.microbatch_of(task)} + shifts_(model_.strand_of(task), strand);
       if (first < model_.microbatches())
-        near_.push_back({lane, static_cast<int>(first), model_.microbatches()});
+        near_.push_back({strand, static_cast<int>(first), model_.microbatches()});
     }
   }
 
@@ -118,7 +118,7 @@ class Relaxer {
       Slot time = 0;
       for (Range& range : near_) {
         if (range.begin == range.end) continue;
-        const int task = range.lane * model_.microbatches() + (before ? range.end - 1 : range.begin);
+        const int task = range.strand * model_.microbatches() + (before ? range.end - 1 : range.begin);
         const Slot now = times[static_cast<std::size_t>(task)];
         if (chosen != nullptr && now <= time) continue;
         chosen = &range;
@@ -126,7 +126,7 @@ class Relaxer {
       }
       if (chosen == nullptr) break;
       before ? --chosen->end : ++chosen->begin;
-      sum += model_.duration(chosen->lane * model_.microbatches());
+      sum += model_.duration(chosen->strand * model_.microbatches());
       best = scanned == 0 ? time + sum : std::max(best, time + sum);
     }
     return best;
@@ -167,8 +167,8 @@ class Relaxer {
   /// tail; and what the rank computes.
   [[nodiscard]] Slot bound_of_rank(int rank) const {
     std::vector<int> tasks;
-    for (const int lane : lanes_of(rank)) {
-      for (int i = 0; i < model_.microbatches(); ++i) tasks.push_back(lane * model_.microbatches() + i);
+    for (const int strand : strands_of(rank)) {
+      for (int i = 0; i < model_.microbatches(); ++i) tasks.push_back(strand * model_.microbatches() + i);
     }
     std::vector<Slot> heads;
     for (const int task : tasks) heads.push_back(head(task));
@@ -201,10 +201,10 @@ class Relaxer {
     Slot begin = first;
     Slot end = first;
     for (const int stage : model_.stages_of(rank)) {
-      const auto lane = static_cast<std::size_t>(model_.lane(stage, 0));
-      const auto back = static_cast<std::size_t>(model_.lane(stage, model_.phases() - 1));
+      const auto strand = static_cast<std::size_t>(model_.strand(stage, 0));
+      const auto back = static_cast<std::size_t>(model_.strand(stage, model_.phases() - 1));
       // All stages hold at least this from the start of F to the end of W or B.
-      const Bytes held = std::min(rooms.take[lane], rooms.give[back]);
+      const Bytes held = std::min(rooms.take[strand], rooms.give[back]);
       const long double count = model_.microbatches();
       area += count * static_cast<long double>(held) * static_cast<long double>(model_.round_trip(stage));
       all += count * static_cast<long double>(held);
@@ -227,7 +227,7 @@ class Relaxer {
 
   const ChainModel& model_;
   Shifts shifts_;
-  std::vector<std::vector<int>> lanes_;  // by rank
+  std::vector<std::vector<int>> strands_;  // by rank
   Neighbours near_;
   Relaxation result_;
 };

@@ -64,16 +64,16 @@ class ByteRooms {
   }
 
   void add(std::size_t s, const Held& held) {
-    const std::size_t lane = s * kinds_.size();
-    const std::size_t weight = lane + kinds_.size() - 1;
-    hold(lane, weight, held.input + held.saved_for_weight);
-    hold(lane, lane + 1, held.saved_for_input);
-    hold(lane + 1, weight, held.incoming);
-    if (weight > lane + 1) hold(lane + 1, weight, held.inner);
+    const std::size_t strand = s * kinds_.size();
+    const std::size_t weight = strand + kinds_.size() - 1;
+    hold(strand, weight, held.input + held.saved_for_weight);
+    hold(strand, strand + 1, held.saved_for_input);
+    hold(strand + 1, weight, held.incoming);
+    if (weight > strand + 1) hold(strand + 1, weight, held.inner);
     for (std::size_t phase = 0; phase < kinds_.size(); ++phase)
-      hold(lane + phase, lane + phase, workspace(static_cast<std::int32_t>(s), kinds_[phase]));
+      hold(strand + phase, strand + phase, workspace(static_cast<std::int32_t>(s), kinds_[phase]));
     // The send may be as late as the gradient that comes back for it.
-    if (usual_) hold(lane, lane + 1, held.output);
+    if (usual_) hold(strand, strand + 1, held.output);
   }
 
   [[nodiscard]] Bytes workspace(std::int32_t stage, OpKind kind) const {
@@ -95,14 +95,14 @@ class ByteRooms {
 
 Rooms activation_rooms(const SynthesisRequest& request) {
   const std::size_t phases = phases_of(request.backward).size();
-  const std::size_t lanes = placement_of(request).size() * phases;
+  const std::size_t strands = placement_of(request).size() * phases;
   Rooms rooms{
-      .take = std::vector<Bytes>(lanes, 0),
-      .give = std::vector<Bytes>(lanes, 0),
+      .take = std::vector<Bytes>(strands, 0),
+      .give = std::vector<Bytes>(strands, 0),
       .capacity = std::vector<Bytes>(static_cast<std::size_t>(request.ranks), request.activation_limit)};
-  for (std::size_t lane = 0; lane < lanes; lane += phases) {
-    rooms.take[lane] = 1;
-    rooms.give[lane + phases - 1] = 1;
+  for (std::size_t strand = 0; strand < strands; strand += phases) {
+    rooms.take[strand] = 1;
+    rooms.give[strand + phases - 1] = 1;
   }
   return rooms;
 }

@@ -8,10 +8,10 @@
 namespace ppsim::verifier::synthesis {
 
 /// What actions take of the memory of their rank when they start and give back when they end: in activations
-/// of a stage, or in bytes. A lane is a phase of a stage, see ChainModel.
+/// of a stage, or in bytes. A strand is a phase of a stage, see ChainModel.
 struct Rooms {
-  std::vector<Bytes> take;      ///< by lane
-  std::vector<Bytes> give;      ///< by lane
+  std::vector<Bytes> take;      ///< by strand
+  std::vector<Bytes> give;      ///< by strand
   std::vector<Bytes> capacity;  ///< by rank
 };
 

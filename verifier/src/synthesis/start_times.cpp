@@ -128,7 +128,7 @@ class StartEncoding {
   /// Microbatches before the first have started everything, those behind the last nothing.
   void repeat(const Repetition& repetition) {
     const int shift = repetition.microbatches;
-    for (int row = 0; row < model_.lanes(); ++row) {
+    for (int row = 0; row < model_.strands(); ++row) {
       const int begin = row * model_.microbatches();
       for (int i = -shift; i < model_.microbatches(); ++i) {
         const bool starts_later = i + shift >= model_.microbatches();

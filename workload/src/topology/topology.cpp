@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kMaxGpus = 4096;
 constexpr int kMaxLinks = 1024;
-constexpr double kMaxTransfers = 1000;  // GT/s of a lane
-constexpr double kMaxLanes = 64;
+constexpr double kMaxTransfers = 1000;  // GT/s
+constexpr double kMaxWidth = 64;        // of a PCIe link
 
 /// One GPU as NCCL finds it.
 struct FoundGpu {
@@ -104,13 +104,13 @@ class TopologyReader {
 
   /// 2.5 and 5 GT/s lose a fifth to their code; NCCL writes no rate where it knows none.
   static std::optional<double> pcie_gbytes(const XmlElement& element) {
-    std::string_view speed = element.attribute("link_speed");
-    std::string_view width = element.attribute("link_width");
-    const double transfers = take_leading_number<double>(speed).value_or(0);
-    const double wires = take_leading_number<double>(width).value_or(0);
-    const bool plausible = transfers > 0 && transfers <= kMaxTransfers && wires > 0 && wires <= kMaxLanes;
+    std::string_view speed_text = element.attribute("link_speed");
+    std::string_view width_text = element.attribute("link_width");
+    const double transfers = take_leading_number<double>(speed_text).value_or(0);
+    const double width = take_leading_number<double>(width_text).value_or(0);
+    const bool plausible = transfers > 0 && transfers <= kMaxTransfers && width > 0 && width <= kMaxWidth;
     if (!plausible) return std::nullopt;
-    return transfers * wires / (transfers > 5 ? 8 : 10);
+    return transfers * width / (transfers > 5 ? 8 : 10);
   }
 
   Expected<void> add_gpu(const XmlElement& element, double host_gbytes) {

@@ -266,7 +266,7 @@ class GpuExecutor {
       throw BackendError(reason.code, reason.message);
     }
     result.outcome = RunOutcome::deadlock;
-    result.hang = peers_.alone() ? hang_report(program_, analyzed_.graph(), make_lanes(program_), states)
+    result.hang = peers_.alone() ? hang_report(program_, analyzed_.graph(), rank_queues(program_), states)
                                  : peers_.report();
     keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
   }

@@ -18,13 +18,13 @@ WaitAnalysis analysis_of(const Program& program, const ExecutionGraph& graph,
 }  // namespace
 
 std::vector<Wait> hang_report(const Program& program, const ExecutionGraph& graph,
-                              const std::vector<Lane>& lanes, const std::vector<InstructionState>& states) {
+                              const std::vector<RankQueue>& queues, const std::vector<InstructionState>& states) {
   const WaitAnalysis analysis = analysis_of(program, graph, states);
   std::vector<Wait> report;
-  for (const Lane& lane : lanes) {
+  for (const RankQueue& queue : queues) {
     const auto head =
-        std::ranges::find_if(lane.instructions, [&](InstructionId id) { return !analysis.complete(id); });
-    if (head == lane.instructions.end()) continue;
+        std::ranges::find_if(queue.instructions, [&](InstructionId id) { return !analysis.complete(id); });
+    if (head == queue.instructions.end()) continue;
     for (const InstructionWait& wait : analysis.waits_of(*head))
       report.push_back(in_words(program, graph, wait));
   }

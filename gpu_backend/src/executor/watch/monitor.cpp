@@ -10,13 +10,13 @@ Monitor::Monitor(const Input& input, MemoryMeter& memory)
       graph_(input.graph),
       alone_(input.alone),
       memory_(memory),
-      lanes_(input.lanes.size()) {
-  std::size_t lane = 0;
+      queues_(input.queues.size()) {
+  std::size_t queue = 0;
   for (const RankId rank : program_.pipeline().rank_ids()) {
-    lane_begin_.push_back(lane);
-    while (lane < input.lanes.size() && input.lanes[lane].rank == rank) ++lane;
+    queue_begin_.push_back(queue);
+    while (queue < input.queues.size() && input.queues[queue].rank == rank) ++queue;
   }
-  lane_begin_.push_back(lane);
+  queue_begin_.push_back(queue);
 }
 
 void Monitor::begin_step() {
@@ -30,9 +30,9 @@ void Monitor::begin_step() {
   }
   trace_.spans = IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
   memory_.begin_step();
-  running_ = lanes_.size();
+  running_ = queues_.size();
   left_ = 0;
-  end_ = lanes_.empty() ? std::optional(StepEnd::finished) : std::nullopt;
+  end_ = queues_.empty() ? std::optional(StepEnd::finished) : std::nullopt;
   last_time_ = -1;
 }
 
@@ -55,21 +55,21 @@ bool Monitor::ready(InstructionId id) const {
   });
 }
 
-bool Monitor::satisfied(const LaneState& lane) const {
-  switch (lane.wait) {
+bool Monitor::satisfied(const QueueState& queue) const {
+  switch (queue.wait) {
     case Wait::none:
       return false;
     case Wait::to_start:
-      return ready(lane.instruction);
+      return ready(queue.instruction);
     case Wait::to_complete:
-      return states_[lane.instruction.index()] == InstructionState::complete;
+      return states_[queue.instruction.index()] == InstructionState::complete;
   }
   return false;
 }
 
-bool Monitor::start(std::size_t lane, InstructionId id) {
+bool Monitor::start(std::size_t queue, InstructionId id) {
   std::unique_lock lock(mutex_);
-  if (!wait(lock, lane, id, Wait::to_start)) return false;
+  if (!wait(lock, queue, id, Wait::to_start)) return false;
   states_[id.index()] = InstructionState::started;
   ++changes_;
   trace_.spans[id].start = now();
@@ -77,13 +77,13 @@ bool Monitor::start(std::size_t lane, InstructionId id) {
   return true;
 }
 
-bool Monitor::await(std::size_t lane, InstructionId id) {
+bool Monitor::await(std::size_t queue, InstructionId id) {
   std::unique_lock lock(mutex_);
-  return wait(lock, lane, id, Wait::to_complete);
+  return wait(lock, queue, id, Wait::to_complete);
 }
 
-bool Monitor::wait(std::unique_lock<std::mutex>& lock, std::size_t lane, InstructionId id, Wait what) {
-  LaneState& state = lanes_[lane];
+bool Monitor::wait(std::unique_lock<std::mutex>& lock, std::size_t queue, InstructionId id, Wait what) {
+  QueueState& state = queues_[queue];
   state.wait = what;
   state.instruction = id;
   if (satisfied(state)) state.wait = Wait::none;
@@ -94,7 +94,7 @@ bool Monitor::wait(std::unique_lock<std::mutex>& lock, std::size_t lane, Instruc
 
 void Monitor::stop_running() {
   if (--running_ > 0) return;
-  if (left_ == lanes_.size()) {
+  if (left_ == queues_.size()) {
     end(StepEnd::finished);
   } else if (alone_) {
     end(StepEnd::deadlock);
@@ -104,7 +104,7 @@ void Monitor::stop_running() {
 void Monitor::end(StepEnd how) {
   if (end_) return;
   end_ = how;
-  for (LaneState& lane : lanes_) lane.wake.notify_one();
+  for (QueueState& queue : queues_) queue.wake.notify_one();
   ended_.notify_all();
 }
 
@@ -126,8 +126,8 @@ void Monitor::finish(InstructionId id, Instant at) {
 }
 
 void Monitor::wake_rank(RankId rank) {
-  for (std::size_t lane = lane_begin_[rank.index()]; lane < lane_begin_[rank.index() + 1]; ++lane) {
-    LaneState& state = lanes_[lane];
+  for (std::size_t queue = queue_begin_[rank.index()]; queue < queue_begin_[rank.index() + 1]; ++queue) {
+    QueueState& state = queues_[queue];
     if (!satisfied(state)) continue;
     state.wait = Wait::none;
     ++running_;

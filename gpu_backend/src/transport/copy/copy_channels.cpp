@@ -118,8 +118,8 @@ void CopyChannels::open_line(InstructionId id, std::size_t member) {
   Line& line = lines_[channel];
   messages_[in_.graph.messages_of(id)[member]].line = &line;
   if (!is_here(in_.program.rank_of(id)) || !is_send(in_.program.actions(id)[member].kind)) return;
-  if (line.lane || !follows_another(in_.program, id, member)) return;
-  line.lane = device_of(channel.source).make_stream(StreamPriority::highest);
+  if (line.stream || !follows_another(in_.program, id, member)) return;
+  line.stream = device_of(channel.source).make_stream(StreamPriority::highest);
 }
 
 const std::vector<RankId>& CopyChannels::members_of(std::size_t collective) const {
@@ -243,9 +243,9 @@ CopyChannels::Meeting& CopyChannels::meeting_of(const StreamTransfer& end) {
 }
 
 /// The stream that a SEND copies on.
-GpuStream CopyChannels::lane_of(const StreamTransfer& end) const {
+GpuStream CopyChannels::stream_of(const StreamTransfer& end) const {
   if (!follows_another(in_.program, end.transfer.instruction, end.transfer.member)) return end.stream;
-  return lines_.at(end.transfer.channel).lane.get();
+  return lines_.at(end.transfer.channel).stream.get();
 }
 
 void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
@@ -260,7 +260,7 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
       continue;
     }
     message.send = end;
-    message.send.stream = lane_of(end);
+    message.send.stream = stream_of(end);
     message.send_queue = end.stream;
     if (message.send.stream == end.stream) continue;
     CUevent_st* const fork = forks_[static_cast<std::size_t>(rank.value() - first_.value())].get();
@@ -338,8 +338,8 @@ void CopyChannels::end(InstructionId id) {
 
 bool CopyChannels::stopped() const {
   return std::ranges::none_of(lines_, [&](const auto& line) {
-    const GpuStream lane = line.second.lane.get();
-    return lane != nullptr && in_.ranks.front()->cuda().stream_query(lane) == kCudaNotReady;
+    const GpuStream stream = line.second.stream.get();
+    return stream != nullptr && in_.ranks.front()->cuda().stream_query(stream) == kCudaNotReady;
   });
 }
 

@@ -77,7 +77,7 @@ class CopyChannels final : public GpuChannels {
     SharedEvent done;   ///< the copy is there
     /// Beside that of its queue, for sends that follow another channel in a group: no member waits for
     /// another one. As the channel itself it is used by one group at a time.
-    StreamHandle lane;
+    StreamHandle stream;
   };
   /// A message and what its ends here have enqueued in this step.
   struct Meeting {
@@ -114,7 +114,7 @@ class CopyChannels final : public GpuChannels {
   [[nodiscard]] bool is_here(RankId rank) const;
   [[nodiscard]] SharedEvent make_event(RankId rank, bool lent) const;
   [[nodiscard]] bool is_abroad(const std::vector<RankId>& members) const;
-  [[nodiscard]] GpuStream lane_of(const StreamTransfer& end) const;
+  [[nodiscard]] GpuStream stream_of(const StreamTransfer& end) const;
   [[nodiscard]] const RankDevice& device_of(RankId rank) const;
   [[nodiscard]] Meeting& meeting_of(const StreamTransfer& end);
   [[nodiscard]] const std::vector<RankId>& members_of(std::size_t collective) const;

@@ -25,7 +25,7 @@ namespace ppsim::gpu_backend {
 /// its receive has begun, which is the rendezvous of E5, and the receipt that frees a credit. A receive is
 /// begun once its message is there (MPI_Improbe), so none is ever left behind.
 ///
-/// One thread calls MPI during a step; the lanes hand it what they post. Between steps the caller's thread
+/// One thread calls MPI during a step; the queues hand it what they post. Between steps the caller's thread
 /// does, and clears away what nobody received.
 class MpiTransport final : public Transport {
  public:

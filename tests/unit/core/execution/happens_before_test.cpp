@@ -41,13 +41,13 @@ HandProgram two(int microbatches, std::vector<std::string> first, std::vector<st
           .rows = {std::move(first), std::move(second)}};
 }
 
-TEST(HappensBefore, AQueueIsALane) {
+TEST(HappensBefore, AQueueIsATrack) {
   const Program program =
       HandProgram{.pipeline = chain_spec(1, 1, 2), .rows = {{"0LOAD0", "0F0", "0LOAD1", "0F1"}}}.build();
   const Asked asked(program, 0);
-  EXPECT_EQ(asked.clocks().lanes(), 2);
-  EXPECT_EQ(asked.clocks().lane_of(asked.id(1)), asked.clocks().lane_of(asked.id(3)));
-  EXPECT_EQ(asked.clocks().index_in_lane(asked.id(3)), 1);
+  EXPECT_EQ(asked.clocks().tracks(), 2);
+  EXPECT_EQ(asked.clocks().track_of(asked.id(1)), asked.clocks().track_of(asked.id(3)));
+  EXPECT_EQ(asked.clocks().index_in_track(asked.id(3)), 1);
   EXPECT_TRUE(asked.complete_before_start(0, 1));
   EXPECT_TRUE(asked.complete_before_start(0, 3));
   EXPECT_FALSE(asked.complete_before_start(1, 2));

@@ -6,7 +6,7 @@ namespace ppsim::verifier::synthesis {
 namespace {
 
 Slot longest_duration(const Shop& shop) {
-  return std::ranges::max_element(shop.lanes, {}, &Shop::Lane::duration)->duration;
+  return std::ranges::max_element(shop.strands, {}, &Shop::Strand::duration)->duration;
 }
 
 /// The most microbatches of each stage that rows have live.
@@ -16,10 +16,10 @@ std::vector<int> live_of(const Shop& shop, const TaskRows& rows) {
   std::vector<int> most(live);
   for (const auto& row : rows) {
     for (const int task : row) {
-      const Shop::Lane& lane = shop.lane_of(task);
-      const auto stage = static_cast<std::size_t>(lane.stage);
-      if (lane.phase == 0) most[stage] = std::max(most[stage], ++live[stage]);
-      if (lane.phase == last) --live[stage];
+      const Shop::Strand& strand = shop.strand_of(task);
+      const auto stage = static_cast<std::size_t>(strand.stage);
+      if (strand.phase == 0) most[stage] = std::max(most[stage], ++live[stage]);
+      if (strand.phase == last) --live[stage];
     }
   }
   return most;
@@ -83,7 +83,7 @@ void KeySearch::change(ListRules& rules) {
     case 0:
     case 1:
     case 2:
-      return shift_lane(rules, static_cast<int>(random_.below(static_cast<std::int64_t>(shop_.lanes.size()))),
+      return shift_strand(rules, static_cast<int>(random_.below(static_cast<std::int64_t>(shop_.strands.size()))),
                         shift());
     case 3:
     case 4:
@@ -101,12 +101,12 @@ void KeySearch::change(ListRules& rules) {
   }
 }
 
-void KeySearch::shift_lane(ListRules& rules, int lane, Slot by) const {
-  const auto begin = rules.keys.begin() + static_cast<std::ptrdiff_t>(lane) * shop_.microbatches;
+void KeySearch::shift_strand(ListRules& rules, int strand, Slot by) const {
+  const auto begin = rules.keys.begin() + static_cast<std::ptrdiff_t>(strand) * shop_.microbatches;
   std::for_each(begin, begin + shop_.microbatches, [by](Slot& key) { key += by; });
 }
 
-/// The lanes of one phase of the n-th stage of each rank, by what grows from rank to rank.
+/// The strands of one phase of the n-th stage of each rank, by what grows from rank to rank.
 void KeySearch::shift_alike(ListRules& rules) {
   const auto stage = static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(
       shop_.model.stages_of(static_cast<int>(random_.below(shop_.ranks()))).size())));
@@ -117,7 +117,7 @@ void KeySearch::shift_alike(ListRules& rules) {
     const std::vector<int>& stages = shop_.model.stages_of(r);
     if (stage >= stages.size()) continue;
     const Slot by = first + (last - first) / std::max(1, shop_.ranks() - 1) * r;
-    shift_lane(rules, shop_.model.lane(stages[stage], phase), by);
+    shift_strand(rules, shop_.model.strand(stages[stage], phase), by);
   }
 }
 
@@ -126,9 +126,9 @@ void KeySearch::shift_while(ListRules& rules) {
   const auto rank = static_cast<std::size_t>(random_.below(shop_.ranks()));
   const Slot begin = random_.below(std::max<Slot>(1, now_));
   const Slot end = begin + 16 * longest_duration(shop_);
-  for (const int lane : shop_.lanes_of[rank]) {
+  for (const int strand : shop_.strands_of[rank]) {
     for (int i = 0; i < shop_.microbatches; ++i) {
-      Slot& key = rules.keys[static_cast<std::size_t>(lane) * static_cast<std::size_t>(shop_.microbatches) +
+      Slot& key = rules.keys[static_cast<std::size_t>(strand) * static_cast<std::size_t>(shop_.microbatches) +
                              static_cast<std::size_t>(i)];
       if (key >= begin && key < end) key += shift() / 2;
     }

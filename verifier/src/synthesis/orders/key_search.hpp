@@ -7,16 +7,16 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// A search of the rules by which list_rows makes orders: keys of whole lanes, of lanes that are alike on all
+/// A search of the rules by which list_rows makes orders: keys of whole strands, of strands that are alike on all
 /// ranks, or of the tasks of a rank within a while are shifted; the patience and the limits of stages change.
-/// One change of a lane changes what all of its microbatches do, where a Walk needs a step for each of them.
+/// One change of a strand changes what all of its microbatches do, where a Walk needs a step for each of them.
 class KeySearch {
  public:
   KeySearch(const Shop& shop, std::uint64_t seed) : shop_(shop), random_(seed), timed_(shop) {}
 
   /// Keys that are the start times of rows, at which TimedRows::assign has no fault.
   void begin(const TaskRows& rows);
-  /// Keys by which microbatches follow each other steadily, each lane as early as it can be.
+  /// Keys by which microbatches follow each other steadily, each strand as early as it can be.
   void begin_steady();
   /// As Walk::go; a list counts for kListSteps steps.
   void go(std::int64_t lists, Slot heat, Slot enough, Effort& effort);
@@ -30,7 +30,7 @@ class KeySearch {
 
  private:
   void change(ListRules& rules);
-  void shift_lane(ListRules& rules, int lane, Slot by) const;
+  void shift_strand(ListRules& rules, int strand, Slot by) const;
   void shift_alike(ListRules& rules);
   void shift_while(ListRules& rules);
   bool try_rules(const ListRules& rules, Slot heat);

@@ -68,10 +68,10 @@ void LimitedSearch::make_room_for_incumbent() {
   for (std::size_t r = 0; r < rows.size(); ++r) {
     Bytes held = 0;
     for (const int task : rows[r]) {
-      const auto lane = static_cast<std::size_t>(model_.lane_of(task));
-      held += rooms_.take[lane];
+      const auto strand = static_cast<std::size_t>(model_.strand_of(task));
+      held += rooms_.take[strand];
       rooms_.capacity[r] = std::max(rooms_.capacity[r], held);
-      held -= rooms_.give[lane];
+      held -= rooms_.give[strand];
     }
   }
 }

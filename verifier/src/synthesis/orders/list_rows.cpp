@@ -21,7 +21,7 @@ class Lister {
   Lister(const Shop& shop, const ListRules& rules)
       : shop_(shop),
         rules_(rules),
-        next_(shop.lanes.size(), 0),
+        next_(shop.strands.size(), 0),
         ends_(static_cast<std::size_t>(shop.tasks()), kNever),
         states_(shop.capacity.size()),
         rows_(shop.capacity.size()) {}
@@ -40,20 +40,20 @@ class Lister {
   struct State {
     Slot free = 0;
     Bytes held = 0;
-    int chosen = -1;  ///< lane
+    int chosen = -1;  ///< strand
     Slot start = kNever;
   };
 
-  [[nodiscard]] int next(int lane) const { return next_[static_cast<std::size_t>(lane)]; }
-  [[nodiscard]] const Shop::Lane& lane(int number) const {
-    return shop_.lanes[static_cast<std::size_t>(number)];
+  [[nodiscard]] int next(int strand) const { return next_[static_cast<std::size_t>(strand)]; }
+  [[nodiscard]] const Shop::Strand& strand(int number) const {
+    return shop_.strands[static_cast<std::size_t>(number)];
   }
   [[nodiscard]] int phases() const { return shop_.model.phases(); }
 
-  /// When the next task of a lane can start, but for the room; kNever where that is not known yet.
+  /// When the next task of a strand can start, but for the room; kNever where that is not known yet.
   [[nodiscard]] Slot arrival(int number) const {
     const int microbatch = next(number);
-    const Shop::Lane& about = lane(number);
+    const Shop::Strand& about = strand(number);
     if (microbatch == shop_.microbatches || out_of_turn(about)) return kNever;
     if (about.source < 0) return 0;
     const Slot end = ends_[list_index(about.source * shop_.microbatches + microbatch)];
@@ -61,7 +61,7 @@ class Lister {
   }
 
   /// Whether the order that is kept has the other one of F and I next.
-  [[nodiscard]] bool out_of_turn(const Shop::Lane& about) const {
+  [[nodiscard]] bool out_of_turn(const Shop::Strand& about) const {
     if (shop_.model.kept_order().empty() || about.phase > 1) return false;
     const int forward = about.stage * phases();
     const std::vector<bool>& order = shop_.model.kept_order()[static_cast<std::size_t>(about.rank)];
@@ -70,12 +70,12 @@ class Lister {
 
   /// A stage's room for a microbatch between F and I.
   [[nodiscard]] Bytes between(int stage) const {
-    const Shop::Lane& forward = lane(stage * phases());
+    const Shop::Strand& forward = strand(stage * phases());
     return forward.take - forward.give;
   }
 
   [[nodiscard]] bool allowed(int rank, int number) const {
-    const Shop::Lane& about = lane(number);
+    const Shop::Strand& about = strand(number);
     const State& state = states_[static_cast<std::size_t>(rank)];
     const Bytes capacity = shop_.capacity[static_cast<std::size_t>(rank)];
     // A W that could run can always run.
@@ -109,7 +109,7 @@ class Lister {
     return true;
   }
 
-  /// Microbatches whose F of a stage has started, with one more of the lane `number`.
+  /// Microbatches whose F of a stage has started, with one more of the strand `number`.
   [[nodiscard]] int begun(int stage, int number) const {
     const int forward = stage * phases();
     return next(forward) + (forward == number ? 1 : 0);
@@ -119,7 +119,7 @@ class Lister {
     State& state = states_[static_cast<std::size_t>(rank)];
     Slot first = kNever;
     arrivals_.clear();
-    for (const int number : shop_.lanes_of[static_cast<std::size_t>(rank)]) {
+    for (const int number : shop_.strands_of[static_cast<std::size_t>(rank)]) {
       Slot start = arrival(number);
       if (start != kNever) start = allowed(rank, number) ? std::max(start, state.free) : kNever;
       arrivals_.push_back(start);
@@ -128,20 +128,20 @@ class Lister {
     state.start = kNever;
     if (first == kNever) return;
     Slot best = 0;
-    const std::vector<int>& lanes = shop_.lanes_of[static_cast<std::size_t>(rank)];
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const std::vector<int>& strands = shop_.strands_of[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < strands.size(); ++i) {
       if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.patience) continue;
-      const Slot key = rules_.keys[list_index(lanes[i] * shop_.microbatches + next(lanes[i]))];
+      const Slot key = rules_.keys[list_index(strands[i] * shop_.microbatches + next(strands[i]))];
       if (state.start != kNever && key >= best) continue;
       best = key;
-      state.chosen = lanes[i];
+      state.chosen = strands[i];
       state.start = arrivals_[i];
     }
   }
 
   void start(int rank) {
     State& state = states_[static_cast<std::size_t>(rank)];
-    const Shop::Lane& about = lane(state.chosen);
+    const Shop::Strand& about = strand(state.chosen);
     const int microbatch = next_[static_cast<std::size_t>(state.chosen)]++;
     const int task = state.chosen * shop_.microbatches + microbatch;
     const Slot end = state.start + about.duration;
@@ -150,12 +150,12 @@ class Lister {
     state.free = end;
     state.held += about.take - about.give;
     choose(rank);
-    if (about.reader >= 0) choose(lane(about.reader).rank);
+    if (about.reader >= 0) choose(strand(about.reader).rank);
   }
 
   const Shop& shop_;
   const ListRules& rules_;
-  std::vector<int> next_;      // by lane: the microbatch
+  std::vector<int> next_;      // by strand: the microbatch
   std::vector<Slot> ends_;     // by task
   std::vector<State> states_;  // by rank
   std::vector<Slot> arrivals_;
@@ -167,14 +167,14 @@ class Lister {
 ListRules steady_rules(const Shop& shop) {
   ListRules rules = open_rules(shop);
   const Slot period = *std::ranges::max_element(shop.work) / shop.microbatches;
-  std::vector<Slot> first(shop.lanes.size(), 0);
+  std::vector<Slot> first(shop.strands.size(), 0);
   for (const int task : shop.model.order()) {
     if (task % shop.microbatches != 0) continue;
-    const Shop::Lane& lane = shop.lane_of(task);
-    Slot& at = first[static_cast<std::size_t>(shop.model.lane_of(task))];
-    if (lane.source >= 0) {
-      const auto source = static_cast<std::size_t>(lane.source);
-      at = first[source] + shop.lanes[source].duration + lane.lag;
+    const Shop::Strand& strand = shop.strand_of(task);
+    Slot& at = first[static_cast<std::size_t>(shop.model.strand_of(task))];
+    if (strand.source >= 0) {
+      const auto source = static_cast<std::size_t>(strand.source);
+      at = first[source] + shop.strands[source].duration + strand.lag;
     }
     for (int i = 0; i < shop.microbatches; ++i) rules.keys[list_index(task + i)] = at + i * period;
   }
@@ -189,10 +189,10 @@ std::vector<ListRules> simple_rules(const Shop& shop) {
     for (const bool last_first : {true, false}) {
       ListRules rules = open_rules(shop);
       for (int task = 0; task < shop.tasks(); ++task) {
-        const Shop::Lane& lane = shop.lane_of(task);
-        const auto place = std::ranges::find(preference, lane.phase) - preference.begin();
+        const Shop::Strand& strand = shop.strand_of(task);
+        const auto place = std::ranges::find(preference, strand.phase) - preference.begin();
         rules.keys[static_cast<std::size_t>(task)] =
-            place * shop.model.stages() + (last_first ? shop.model.stages() - lane.stage : lane.stage);
+            place * shop.model.stages() + (last_first ? shop.model.stages() - strand.stage : strand.stage);
       }
       all.push_back(std::move(rules));
       if (shop.model.one_stage_each()) break;

@@ -38,8 +38,8 @@ void OrderSearch::make_lists() {
 
 Slot OrderSearch::usual_duration() const {
   Slot sum = 0;
-  for (const Shop::Lane& lane : shop_.lanes) sum += lane.duration;
-  return std::max<Slot>(1, sum / static_cast<Slot>(shop_.lanes.size()));
+  for (const Shop::Strand& strand : shop_.strands) sum += strand.duration;
+  return std::max<Slot>(1, sum / static_cast<Slot>(shop_.strands.size()));
 }
 
 bool OrderSearch::run(Slot enough, Effort& effort, const RowsSink& found) {

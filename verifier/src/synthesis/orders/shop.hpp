@@ -12,32 +12,32 @@ struct Shop {
   /// What it refers to outlives it.
   Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
 
-  /// What precedes a lane's tasks microbatch by microbatch: of F and I the stage that it reads from, of W its
+  /// What precedes a strand's tasks microbatch by microbatch: of F and I the stage that it reads from, of W its
   /// I. The first F has nothing.
-  struct Lane {
+  struct Strand {
     int rank = 0;
     int stage = 0;
     int phase = 0;
     Slot duration = 0;
-    int source = -1;  ///< lane
+    int source = -1;  ///< strand
     Slot lag = 0;     ///< of the transfer
-    int reader = -1;  ///< lane of another rank that reads from this one
+    int reader = -1;  ///< strand of another rank that reads from this one
     Bytes take = 0;
     Bytes give = 0;
   };
 
-  [[nodiscard]] const Lane& lane_of(int task) const {
-    return lanes[static_cast<std::size_t>(task / microbatches)];
+  [[nodiscard]] const Strand& strand_of(int task) const {
+    return strands[static_cast<std::size_t>(task / microbatches)];
   }
-  [[nodiscard]] int ranks() const { return static_cast<int>(lanes_of.size()); }
-  [[nodiscard]] int tasks() const { return static_cast<int>(lanes.size()) * microbatches; }
+  [[nodiscard]] int ranks() const { return static_cast<int>(strands_of.size()); }
+  [[nodiscard]] int tasks() const { return static_cast<int>(strands.size()) * microbatches; }
 
   const ChainModel& model;
   const std::vector<Slot>& tails;  ///< by task: no objective is below its end and this
   Objective objective;
   int microbatches;
-  std::vector<Lane> lanes;
-  std::vector<std::vector<int>> lanes_of;  ///< by rank
+  std::vector<Strand> strands;
+  std::vector<std::vector<int>> strands_of;  ///< by rank
   std::vector<Slot> work;                  ///< by rank
   std::vector<Bytes> capacity;             ///< by rank
   std::vector<Bytes> weight_room;          ///< by rank: what the W that takes most takes, of B nothing

@@ -49,10 +49,10 @@ bool TimedRows::fits(int rank, int from, std::span<const int> window) const {
   Bytes held = held_before(rank, from);
   const Bytes capacity = shop_.capacity[static_cast<std::size_t>(rank)];
   for (const int task : window) {
-    const Shop::Lane& lane = shop_.lane_of(task);
-    held += lane.take;
+    const Shop::Strand& strand = shop_.strand_of(task);
+    held += strand.take;
     if (held > capacity) return false;
-    held -= lane.give;
+    held -= strand.give;
   }
   return true;
 }
@@ -71,9 +71,9 @@ void TimedRows::hold_again(int rank, int from, int count) {
   const auto r = static_cast<std::size_t>(rank);
   const int end = from + count;
   for (auto at = static_cast<std::size_t>(from); at < static_cast<std::size_t>(end); ++at) {
-    const Shop::Lane& lane = shop_.lane_of(rows_[r][at]);
-    held_[r][at + 1] = held_[r][at] + lane.take - lane.give;
-    done_[r][at + 1] = done_[r][at] + lane.duration;
+    const Shop::Strand& strand = shop_.strand_of(rows_[r][at]);
+    held_[r][at + 1] = held_[r][at] + strand.take - strand.give;
+    done_[r][at + 1] = done_[r][at] + strand.duration;
   }
 }
 
@@ -146,24 +146,24 @@ bool TimedRows::run_rank(int rank, Slot most) {
   const Slot latest = shop_.objective == Objective::makespan ? most : kNoLimit;
   for (; cursor.place < static_cast<int>(row.size()); ++cursor.place) {
     const int task = row[static_cast<std::size_t>(cursor.place)];
-    const Shop::Lane& lane = shop_.lane_of(task);
+    const Shop::Strand& strand = shop_.strand_of(task);
     Slot start = cursor.free;
-    if (lane.source >= 0) {
-      const int source = lane.source * shop_.microbatches + task % shop_.microbatches;
-      const int owner = shop_.lanes[static_cast<std::size_t>(lane.source)].rank;
+    if (strand.source >= 0) {
+      const int source = strand.source * shop_.microbatches + task % shop_.microbatches;
+      const int owner = shop_.strands[static_cast<std::size_t>(strand.source)].rank;
       if (place(source) >= cursors_[static_cast<std::size_t>(owner)].place) {
         cursor.waits_for = source;
         return true;
       }
-      start = std::max(start, trial_ends_[static_cast<std::size_t>(source)] + lane.lag);
+      start = std::max(start, trial_ends_[static_cast<std::size_t>(source)] + strand.lag);
     }
-    const Slot end = start + lane.duration;
+    const Slot end = start + strand.duration;
     trial_ends_[static_cast<std::size_t>(task)] = end;
     cursor.free = end;
-    cursor.left -= lane.duration;
+    cursor.left -= strand.duration;
     if (latest - cursor.left < end || most - shop_.tails[static_cast<std::size_t>(task)] < end) return false;
-    if (lane.reader < 0) continue;
-    const int reader = shop_.lanes[static_cast<std::size_t>(lane.reader)].rank;
+    if (strand.reader < 0) continue;
+    const int reader = shop_.strands[static_cast<std::size_t>(strand.reader)].rank;
     if (cursors_[static_cast<std::size_t>(reader)].waits_for == task) {
       cursors_[static_cast<std::size_t>(reader)].waits_for = -1;
       ready_.push_back(reader);
@@ -178,7 +178,7 @@ RowsValue TimedRows::value_of_trial() const {
     const auto at = static_cast<std::size_t>(r);
     const Slot end = cursors_[at].free;
     const int first = rows_[at].front();
-    const Slot start = trial_ends_[static_cast<std::size_t>(first)] - shop_.lane_of(first).duration;
+    const Slot start = trial_ends_[static_cast<std::size_t>(first)] - shop_.strand_of(first).duration;
     const Slot taken = shop_.objective == Objective::makespan ? end : end - start;
     value.objective = std::max(value.objective, taken);
     value.mean_end += taken / shop_.ranks();

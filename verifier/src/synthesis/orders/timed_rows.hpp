@@ -38,7 +38,7 @@ class TimedRows {
   [[nodiscard]] RowsValue value() const { return value_; }
   [[nodiscard]] int place(int task) const { return places_[static_cast<std::size_t>(task)]; }
   [[nodiscard]] Slot end(int task) const { return ends_[static_cast<std::size_t>(task)]; }
-  [[nodiscard]] Slot start(int task) const { return end(task) - shop_.lane_of(task).duration; }
+  [[nodiscard]] Slot start(int task) const { return end(task) - shop_.strand_of(task).duration; }
   /// What a rank holds before a place of its row.
   [[nodiscard]] Bytes held_before(int rank, int place) const {
     return held_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(place)];

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kAnywhere = 5;   // one in so many moves is not on a critical path
 constexpr int kMaxPulls = 3;   // actions that make room for one that moves
-constexpr int kLookAhead = 4;  // times the lanes of a rank: how far off they may be
+constexpr int kLookAhead = 4;  // times the strands of a rank: how far off they may be
 
 }  // namespace
 
@@ -51,7 +51,7 @@ bool Walk::propose(Change& change) {
   } else {
     const int task =
         critical_[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(critical_.size())))];
-    rank = shop_.lane_of(task).rank;
+    rank = shop_.strand_of(task).rank;
     place = timed_.place(task);
   }
   const int count = random_.step();
@@ -62,31 +62,31 @@ bool Walk::propose(Change& change) {
 bool Walk::move_earlier(int rank, int place, int count, Change& change) {
   const std::vector<int>& row = timed_.row(rank);
   const int task = row[static_cast<std::size_t>(place)];
-  const Shop::Lane& lane = shop_.lane_of(task);
+  const Shop::Strand& strand = shop_.strand_of(task);
   int from = place;
   for (; from > 0 && count > 0; --from, --count) {
     const int other = row[static_cast<std::size_t>(from) - 1];
-    const Shop::Lane& passed = shop_.lane_of(other);
+    const Shop::Strand& passed = shop_.strand_of(other);
     const bool same_microbatch = other % shop_.microbatches == task % shop_.microbatches;
-    if (&passed == &lane || (same_microbatch && passed.stage == lane.stage)) break;
+    if (&passed == &strand || (same_microbatch && passed.stage == strand.stage)) break;
   }
   if (from == place) return false;
   window_.assign(1, task);
   window_.insert(window_.end(), row.begin() + from, row.begin() + place);
   change = {rank, from};
-  return lane.take <= lane.give || make_room(change);
+  return strand.take <= strand.give || make_room(change);
 }
 
 bool Walk::move_later(int rank, int place, int count, Change& change) {
   const std::vector<int>& row = timed_.row(rank);
   const int task = row[static_cast<std::size_t>(place)];
-  const Shop::Lane& lane = shop_.lane_of(task);
+  const Shop::Strand& strand = shop_.strand_of(task);
   int to = place;
   for (; to + 1 < static_cast<int>(row.size()) && count > 0; ++to, --count) {
     const int other = row[static_cast<std::size_t>(to) + 1];
-    const Shop::Lane& passed = shop_.lane_of(other);
+    const Shop::Strand& passed = shop_.strand_of(other);
     const bool same_microbatch = other % shop_.microbatches == task % shop_.microbatches;
-    if (&passed == &lane || (same_microbatch && passed.stage == lane.stage)) break;
+    if (&passed == &strand || (same_microbatch && passed.stage == strand.stage)) break;
   }
   if (to == place) return false;
   window_.assign(row.begin() + place + 1, row.begin() + to + 1);
@@ -99,13 +99,13 @@ bool Walk::move_later(int rank, int place, int count, Change& change) {
 bool Walk::make_room(Change& change) {
   const std::vector<int>& row = timed_.row(change.rank);
   const Bytes capacity = shop_.capacity[static_cast<std::size_t>(change.rank)];
-  const auto reach = kLookAhead * shop_.lanes_of[static_cast<std::size_t>(change.rank)].size();
+  const auto reach = kLookAhead * shop_.strands_of[static_cast<std::size_t>(change.rank)].size();
   int pulls = 0;
   Bytes held = timed_.held_before(change.rank, change.from);
   for (std::size_t i = 0; i < window_.size(); ++i) {
-    const Shop::Lane& lane = shop_.lane_of(window_[i]);
-    if (held + lane.take <= capacity) {
-      held += lane.take - lane.give;
+    const Shop::Strand& strand = shop_.strand_of(window_[i]);
+    if (held + strand.take <= capacity) {
+      held += strand.take - strand.give;
       continue;
     }
     if (++pulls > kMaxPulls) return false;
@@ -114,7 +114,7 @@ bool Walk::make_room(Change& change) {
       const std::size_t place = static_cast<std::size_t>(change.from) + at;
       if (at > i + reach || place >= row.size()) return false;
       if (at == window_.size()) window_.push_back(row[place]);
-      const Shop::Lane& other = shop_.lane_of(window_[at]);
+      const Shop::Strand& other = shop_.strand_of(window_[at]);
       if (other.give <= other.take) continue;
       const int source = window_[at] - shop_.microbatches;
       const bool can_start = timed_.place(source) < change.from ||
@@ -148,13 +148,13 @@ void Walk::find_critical() {
   critical_.clear();
   critical_is_known_ = true;
   for (int task = critical_end();;) {
-    const Shop::Lane& lane = shop_.lane_of(task);
+    const Shop::Strand& strand = shop_.strand_of(task);
     const Slot start = timed_.start(task);
     const int place = timed_.place(task);
-    const int before = place > 0 ? timed_.row(lane.rank)[static_cast<std::size_t>(place) - 1] : -1;
-    const int source = lane.source < 0 ? -1 : lane.source * shop_.microbatches + task % shop_.microbatches;
+    const int before = place > 0 ? timed_.row(strand.rank)[static_cast<std::size_t>(place) - 1] : -1;
+    const int source = strand.source < 0 ? -1 : strand.source * shop_.microbatches + task % shop_.microbatches;
     const bool by_row = before >= 0 && timed_.end(before) == start;
-    const bool by_source = source >= 0 && source != before && timed_.end(source) + lane.lag == start;
+    const bool by_source = source >= 0 && source != before && timed_.end(source) + strand.lag == start;
     if (!by_row && !by_source) return;
     const bool follows_row = by_row && (!by_source || random_.one_in(2));
     if (follows_row && source != before) critical_.push_back(task);

@@ -24,13 +24,13 @@ class HappensBefore {
   /// True when the completion of `first` precedes (or is) the completion of `second` in every timing.
   [[nodiscard]] bool completes_before_completion(InstructionId first, InstructionId second) const;
 
-  /// Per queue lane of the rank, how many of the lane's instructions are complete for certain before `id`
-  /// starts. Lanes: lane_of(instruction); positions within the lane: index_in_lane(instruction).
+  /// Per queue track of the rank, how many of the track's instructions are complete for certain before `id`
+  /// starts. Tracks: track_of(instruction); positions within the track: index_in_track(instruction).
   [[nodiscard]] std::span<const std::int32_t> complete_before_start(InstructionId id) const;
   [[nodiscard]] std::span<const std::int32_t> complete_before_completion(InstructionId id) const;
-  [[nodiscard]] int lanes() const { return lanes_; }
-  [[nodiscard]] int lane_of(InstructionId id) const { return lane_[offset(id)]; }
-  [[nodiscard]] int index_in_lane(InstructionId id) const { return index_in_lane_[offset(id)]; }
+  [[nodiscard]] int tracks() const { return tracks_; }
+  [[nodiscard]] int track_of(InstructionId id) const { return track_[offset(id)]; }
+  [[nodiscard]] int index_in_track(InstructionId id) const { return index_in_track_[offset(id)]; }
 
  private:
   friend class HappensBeforeMaker;
@@ -38,15 +38,15 @@ class HappensBefore {
     return static_cast<std::size_t>(id.value() - first_.value());
   }
   [[nodiscard]] std::size_t row(InstructionId id) const {
-    return offset(id) * static_cast<std::size_t>(lanes_);
+    return offset(id) * static_cast<std::size_t>(tracks_);
   }
 
   InstructionId first_;
-  int lanes_ = 0;
-  std::vector<std::int32_t> lane_;  ///< an instruction on several queues counts in its first
-  std::vector<std::int32_t> index_in_lane_;
-  std::vector<std::int32_t> before_start_;  ///< [instruction][lane]
-  std::vector<std::int32_t> before_end_;    ///< [instruction][lane]
+  int tracks_ = 0;
+  std::vector<std::int32_t> track_;  ///< an instruction on several queues counts in its first
+  std::vector<std::int32_t> index_in_track_;
+  std::vector<std::int32_t> before_start_;  ///< [instruction][track]
+  std::vector<std::int32_t> before_end_;    ///< [instruction][track]
 };
 
 }  // namespace ppsim

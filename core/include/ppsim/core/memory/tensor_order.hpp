@@ -24,22 +24,22 @@ class TensorOrder {
   /// Requires: both of the rank.
   [[nodiscard]] bool before(std::uint32_t earlier, std::uint32_t later) const;
 
-  /// Per lane, how many instructions complete for certain before the tensor is allocated (`born`), and how
+  /// Per track, how many instructions complete for certain before the tensor is allocated (`born`), and how
   /// many must be complete for it to be free (`dead`): `a` is before `b` when dead(a) <= born(b) in every
-  /// lane.
+  /// track.
   [[nodiscard]] std::span<const std::int32_t> born(std::uint32_t tensor) const { return row(born_, tensor); }
   [[nodiscard]] std::span<const std::int32_t> dead(std::uint32_t tensor) const { return row(dead_, tensor); }
 
  private:
   [[nodiscard]] std::span<const std::int32_t> row(const std::vector<std::int32_t>& rows,
                                                   std::uint32_t tensor) const {
-    return {rows.data() + (tensor - first_) * lanes_, lanes_};
+    return {rows.data() + (tensor - first_) * tracks_, tracks_};
   }
   std::uint32_t first_ = 0;
   std::uint32_t last_ = 0;
-  std::size_t lanes_ = 1;
-  std::vector<std::int32_t> born_;  ///< [tensor][lane]
-  std::vector<std::int32_t> dead_;  ///< [tensor][lane]
+  std::size_t tracks_ = 1;
+  std::vector<std::int32_t> born_;  ///< [tensor][track]
+  std::vector<std::int32_t> dead_;  ///< [tensor][track]
 };
 
 }  // namespace ppsim

@@ -61,7 +61,7 @@ class CompletionSink {
   /// each.
   virtual void complete(std::span<const InstructionId> ends) = 0;
   /// Something that the transport will complete on its own is in flight: until it has landed, no run hangs,
-  /// even if every lane waits.
+  /// even if every queue waits.
   virtual void in_flight() = 0;
   virtual void landed() = 0;
   /// The transport cannot go on.

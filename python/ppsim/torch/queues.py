@@ -41,7 +41,7 @@ class Failed(Protocol):
     def instruction_failed(self, instruction: Instruction, wrong: BaseException) -> None: ...
 
 
-class Lanes(Protocol):
+class Queues(Protocol):
     """Runs all instructions of a step and returns when they are complete; raises the failure of the step."""
 
     def run(self, progress: Progress) -> None: ...
@@ -49,7 +49,7 @@ class Lanes(Protocol):
     def stop(self) -> None: ...
 
 
-class HostLanes:
+class HostQueues:
     """A thread for each queue, computation on the caller's. Each takes its instructions in issue order, waits
     until all that they need is complete, and runs them."""
 
@@ -57,34 +57,34 @@ class HostLanes:
         self._plan, self._perform, self._failed = plan, perform, failed
         self._lists: dict[int, list[Instruction]] = {COMPUTE_QUEUE: []}
         for instruction in plan.instructions:
-            self._lists.setdefault(instruction.lane, []).append(instruction)
+            self._lists.setdefault(instruction.queue, []).append(instruction)
         self._followers: list[list[int]] = [[] for _ in plan.instructions]
         for instruction in plan.instructions:
             for wait in instruction.waits:
                 self._followers[wait].append(instruction.index)
         self._lock = threading.Lock()
-        self._wake = {lane: threading.Condition(self._lock) for lane in self._lists}
+        self._wake = {queue: threading.Condition(self._lock) for queue in self._lists}
         self._missing: list[int] = []
         self._free_since: list[int] = []  #: when an instruction had nothing left to wait for
         self._progress = Progress(0)
-        self._steps_begun, self._lanes_over, self._stopped = 0, 0, False
+        self._steps_begun, self._queues_over, self._stopped = 0, 0, False
         self._wrong: BaseException | None = None  #: the exception of this rank
-        for lane in self._lists:
-            if lane != COMPUTE_QUEUE:
-                name = f"ppsim {plan.execution.queue_names[lane]}"
-                threading.Thread(target=self._serve, args=(lane,), name=name, daemon=True).start()
+        for queue in self._lists:
+            if queue != COMPUTE_QUEUE:
+                name = f"ppsim {plan.execution.queue_names[queue]}"
+                threading.Thread(target=self._serve, args=(queue,), name=name, daemon=True).start()
 
     def run(self, progress: Progress) -> None:
         with self._lock:
-            self._progress, self._lanes_over = progress, 0
+            self._progress, self._queues_over = progress, 0
             self._missing = [len(instruction.waits) for instruction in self._plan.instructions]
             self._free_since = [time.monotonic_ns()] * len(self._missing)
             self._steps_begun += 1
             self._notify()
         with _quick_switches():
-            self._run_lane(COMPUTE_QUEUE)
+            self._run_queue(COMPUTE_QUEUE)
         with self._lock:
-            while self._lanes_over < len(self._lists) and self._failed.failure is None:
+            while self._queues_over < len(self._lists) and self._failed.failure is None:
                 self._wake[COMPUTE_QUEUE].wait(_BETWEEN_LOOKS_S)
         if self._failed.failure is not None:
             raise self._failed.failure from self._wrong
@@ -98,19 +98,19 @@ class HostLanes:
         for condition in self._wake.values():
             condition.notify_all()
 
-    def _serve(self, lane: int) -> None:
+    def _serve(self, queue: int) -> None:
         served = 0
         while True:
             with self._lock:
                 while self._steps_begun == served and not self._stopped:
-                    self._wake[lane].wait()
+                    self._wake[queue].wait()
                 if self._stopped:
                     return
                 served = self._steps_begun
-            self._run_lane(lane)
+            self._run_queue(queue)
 
-    def _run_lane(self, lane: int) -> None:
-        for instruction in self._lists[lane]:
+    def _run_queue(self, queue: int) -> None:
+        for instruction in self._lists[queue]:
             if not self._wait_for(instruction):
                 return
             try:
@@ -121,7 +121,7 @@ class HostLanes:
                 return
             self._complete(instruction)
         with self._lock:
-            self._lanes_over += 1
+            self._queues_over += 1
             self._wake[COMPUTE_QUEUE].notify_all()
 
     def _wait_for(self, instruction: Instruction) -> bool:
@@ -129,7 +129,7 @@ class HostLanes:
         index = instruction.index
         with self._lock:
             while self._missing[index] and not self._is_over():
-                self._wake[instruction.lane].wait(_BETWEEN_LOOKS_S)
+                self._wake[instruction.queue].wait(_BETWEEN_LOOKS_S)
             if self._is_over():
                 return False
             self._progress.spans[index] = (self._free_since[index], -1)
@@ -149,7 +149,7 @@ class HostLanes:
                 self._missing[follower] -= 1
                 if self._missing[follower] == 0:
                     self._free_since[follower] = now
-                    self._wake[self._plan.instructions[follower].lane].notify_all()
+                    self._wake[self._plan.instructions[follower].queue].notify_all()
 
 
 @contextlib.contextmanager
@@ -163,7 +163,7 @@ def _quick_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-class StreamLanes:
+class StreamQueues:
     """One thread issues all instructions in order, each on the stream of its queue, which waits for the events
     of what it needs. The host waits for blocking instructions alone."""
 
@@ -204,9 +204,9 @@ class StreamLanes:
         pass
 
     def _issue(self, instruction: Instruction) -> None:
-        stream = self._streams[instruction.lane]
+        stream = self._streams[instruction.queue]
         for wait in instruction.waits:
-            if self._plan.instructions[wait].lane != instruction.lane:
+            if self._plan.instructions[wait].queue != instruction.queue:
                 stream.wait_event(self._ends[wait])
         with torch.cuda.stream(stream):
             self._begins[instruction.index].record(stream)
