@@ -74,7 +74,7 @@ Expected<void> check_graph(const ExecutionGraph& graph) {
     if (!message.complete()) return refuse("a transfer has no counterpart");
     if (!message.matched) return refuse("the ends of a transfer differ");
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     if (!meeting.complete) return refuse("a collective lacks a member");
     if (!meeting.matched) return refuse("the members of a collective differ");
   }

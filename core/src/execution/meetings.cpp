@@ -188,7 +188,7 @@ void add_collective_meetings(const Program& program, bool any, ExecutionGraph& g
   }
   for (std::size_t c = 0; c < met.size(); ++c) {
     for (const std::vector<InstructionId>& members : met[c]) {
-      CollectiveMatch meeting;
+      CollectiveMeeting meeting;
       meeting.communicator = CommunicatorId(static_cast<std::int32_t>(c));
       meeting.first_member = static_cast<std::uint32_t>(graph.meeting_members.size());
       meeting.member_count = static_cast<std::uint32_t>(members.size());

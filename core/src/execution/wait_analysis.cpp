@@ -153,7 +153,7 @@ WaitAnalysis::Blocker WaitAnalysis::blocker_of(std::uint32_t message) const {
 }
 
 void WaitAnalysis::waits_for_members(InstructionId id, std::vector<InstructionWait>& out) const {
-  const CollectiveMatch& meeting = graph_.meetings[static_cast<std::size_t>(graph_.meeting_of[id.index()])];
+  const CollectiveMeeting& meeting = graph_.meetings[static_cast<std::size_t>(graph_.meeting_of[id.index()])];
   for (const InstructionId member : graph_.members_of(meeting)) {
     if (!started(member)) out.push_back({id, member, WaitReason::collective});
   }

@@ -29,7 +29,7 @@ std::string counterpart_text(const Program& program, const Message& message) {
          (message.send.valid() ? " meets no RECV on its channel" : " meets no SEND on its channel");
 }
 
-std::string member_text(const Program& program, const CollectiveMatch& meeting) {
+std::string member_text(const Program& program, const CollectiveMeeting& meeting) {
   const Communicator& communicator = program.communicator(meeting.communicator);
   return "only " + std::to_string(meeting.member_count) + " of " +
          std::to_string(communicator.members.size()) + " members of communicator " + communicator.name +

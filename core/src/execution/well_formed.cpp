@@ -223,7 +223,7 @@ class CounterpartChecker {
       begin = m + 1;
     }
     std::map<CommunicatorId, bool> seen;
-    for (const CollectiveMatch& meeting : graph_.meetings) {
+    for (const CollectiveMeeting& meeting : graph_.meetings) {
       if (!meeting.complete && seen.emplace(meeting.communicator, true).second)
         report_partial(meeting.communicator);
     }
@@ -265,7 +265,7 @@ class CounterpartChecker {
   /// The collectives of a communicator that some members lack.
   void report_partial(CommunicatorId communicator) {
     std::map<Action, std::map<RankId, std::vector<InstructionId>>> found;
-    for (const CollectiveMatch& meeting : graph_.meetings) {
+    for (const CollectiveMeeting& meeting : graph_.meetings) {
       if (meeting.communicator != communicator) continue;
       for (const InstructionId id : graph_.members_of(meeting))
         found[program_.actions(id).front()][program_.rank_of(id)].push_back(id);
@@ -333,7 +333,7 @@ std::vector<Violation> match_violations(const Program& program, const ExecutionG
                      concatenated("rank ", from, ": ", program.all_actions()[message.send_action],
                                   " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     if (meeting.matched) continue;
     std::string text = "collectives that meet differ:";
     for (const InstructionId id : graph.members_of(meeting)) {

@@ -21,7 +21,7 @@ class Samples {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i)
       add_local(trace, InstructionId(i));
     for (const Message& message : graph_.messages) add_message(trace, message);
-    for (const CollectiveMatch& meeting : graph_.meetings) add_meeting(trace, meeting);
+    for (const CollectiveMeeting& meeting : graph_.meetings) add_meeting(trace, meeting);
   }
 
   Durations take() { return std::move(samples_); }
@@ -47,7 +47,7 @@ class Samples {
     }
   }
 
-  void add_meeting(const TimedTrace& trace, const CollectiveMatch& meeting) {
+  void add_meeting(const TimedTrace& trace, const CollectiveMeeting& meeting) {
     const auto members = graph_.members_of(meeting);
     Instant start{-1, 0};
     for (const InstructionId member : members) {

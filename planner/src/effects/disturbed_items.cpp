@@ -27,7 +27,7 @@ std::vector<std::uint32_t> items_of_actions(const CompiledProgram& compiled,
     item_of[message.send_action] = item_of[message.receive_action] = *flow;
     ++flow;
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     for (const InstructionId member : graph.members_of(meeting))
       item_of[program.instruction(member).first_action] = *flow;
     ++flow;

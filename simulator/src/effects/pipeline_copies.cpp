@@ -77,7 +77,7 @@ class CopyActivities {
       ways_of_items_[compiled_.flow_items[flow++]] =
           way({Way::What::message, {program.rank_of(message.send), program.rank_of(message.receive)}});
     }
-    for (const CollectiveMatch& meeting : graph.meetings) {
+    for (const CollectiveMeeting& meeting : graph.meetings) {
       const auto members = graph.members_of(meeting);
       const OpKind kind = program.actions(members.front())[0].kind;
       const bool all = kind == OpKind::reduce_grad || kind == OpKind::unshard;

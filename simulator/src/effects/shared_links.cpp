@@ -74,7 +74,7 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
     taken = {{nodes.nic(from, true)}, {nodes.nic(to, false)}};
     nodes.add_core(1, taken);
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     std::map<int, RankId> first_of_node;
     for (const InstructionId member : graph.members_of(meeting)) {
       const RankId rank = program.rank_of(member);

@@ -67,7 +67,7 @@ class EventRun {
         computing_(places_.size()),
         numbers_(shared.flows == nullptr ? 0 : graph.messages.size() + graph.meetings.size(), kNoNumber) {
     build_successors();
-    for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
   }
 
   SimulatedRun run() {
@@ -237,7 +237,7 @@ class EventRun {
   }
 
   void join(std::uint32_t index) {
-    const CollectiveMatch& meeting = graph_.meetings[index];
+    const CollectiveMeeting& meeting = graph_.meetings[index];
     if (--open_members_[index] > 0 || !meeting.complete) return;
     const InstructionId member = graph_.members_of(meeting).front();
     move(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);

@@ -38,7 +38,7 @@ class ListRun {
         trace_(trace_of(program.size())),
         is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
         queue_(is_queued_.size()) {
-    for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {
       next_.push_back(program.first(rank));
       wake(rank);
@@ -132,7 +132,7 @@ class ListRun {
   }
 
   void join(std::size_t index) {
-    const CollectiveMatch& meeting = graph_.meetings[index];
+    const CollectiveMeeting& meeting = graph_.meetings[index];
     meets_ = meets_ && meeting.complete && meeting.matched;
     if (!meets_ || --open_members_[index] > 0) return;
     const auto members = graph_.members_of(meeting);

@@ -52,7 +52,7 @@ std::optional<Stuck> find_mismatches(const Program& program, const ExecutionGrap
   for (const Message& message : graph.messages) {
     if (!message.matched) stuck.mismatches.push_back({message.send, message.receive});
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     if (!meeting.matched) stuck.mismatches.push_back(mismatch_of(program, graph.members_of(meeting)));
   }
   if (stuck.mismatches.empty()) return std::nullopt;

@@ -52,7 +52,7 @@ class PathFinder {
     return id;
   }
 
-  InstructionId collective_step(const CollectiveMatch& meeting, InstructionId id) {
+  InstructionId collective_step(const CollectiveMeeting& meeting, InstructionId id) {
     const auto members = run_.graph.members_of(meeting);
     const InstructionId last =
         *std::max_element(members.begin(), members.end(),

@@ -31,7 +31,7 @@ auto in_ranges(std::size_t count, const Make& make) {
 }
 
 bool equal(const ExecutionGraph& a, const ExecutionGraph& b) {
-  const auto meeting = [](const CollectiveMatch& m) {
+  const auto meeting = [](const CollectiveMeeting& m) {
     return std::tuple(m.communicator, m.first_member, m.member_count, m.complete, m.matched);
   };
   const auto message = [](const Message& m) {

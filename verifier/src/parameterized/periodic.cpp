@@ -160,7 +160,7 @@ void fit_events(const Sample& sample, PeriodicProgram& family) {
   for (const Message& message : sample.graph.messages) {
     if (message.complete()) join({sample.series(message.send), sample.series(message.receive)});
   }
-  for (const CollectiveMatch& meeting : sample.graph.meetings) {
+  for (const CollectiveMeeting& meeting : sample.graph.meetings) {
     std::vector<int> members;
     for (const InstructionId id : sample.graph.members_of(meeting)) members.push_back(sample.series(id));
     join(std::move(members));
@@ -270,7 +270,7 @@ class MemberCheck {
         return refused("a message without counterpart, or between different tensors");
       PPSIM_RETURN_IF_ERROR(check_together(std::array{message.send, message.receive}));
     }
-    for (const CollectiveMatch& meeting : sample_.graph.meetings) {
+    for (const CollectiveMeeting& meeting : sample_.graph.meetings) {
       if (!meeting.complete || !meeting.matched) return refused("a collective that does not match");
       PPSIM_RETURN_IF_ERROR(check_together(sample_.graph.members_of(meeting)));
     }

@@ -51,7 +51,7 @@ std::vector<Index> unplaced(MeetingOrder order) {
   return rest;
 }
 
-Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMatch& meeting) {
+Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMeeting& meeting) {
   const InstructionId first = graph.members_of(meeting).front();
   const Communicator& communicator = program.communicator(meeting.communicator);
   std::ostringstream text;
@@ -75,7 +75,7 @@ Answer check_collective_order(const AnalyzedProgram& analyzed) {
   const Program& program = analyzed.program();
   const ExecutionGraph& graph = analyzed.graph();
   std::vector<Violation> found;
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     if (!meeting.complete) found.push_back(incomplete(program, graph, meeting));
   }
   for (const Violation& violation : match_violations(program, graph)) {

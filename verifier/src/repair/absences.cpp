@@ -58,7 +58,7 @@ std::vector<std::string> absences(const Program& program) {
   const ExecutionGraph& graph = analyzed.graph();
   for (const Unsatisfiable& u : graph.unsatisfiable)
     lines.push_back(concatenated("rank ", program.rank_of(u.instruction), ": ", u.why));
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     if (meeting.complete && meeting.matched) continue;
     const InstructionId first = graph.members_of(meeting).front();
     lines.push_back(concatenated("rank ", program.rank_of(first), ": ", actions_text(program, first),

@@ -28,7 +28,7 @@ class RecordedTimes {
     for (std::size_t a = 0; a < actions_; ++a)
       times[a] = static_cast<Nanoseconds>((a * 7 + static_cast<std::size_t>(step) * 3) % 5) * 200'000;
     for (const Message& message : graph_.messages) times[message.receive_action] = times[message.send_action];
-    for (const CollectiveMatch& meeting : graph_.meetings) {
+    for (const CollectiveMeeting& meeting : graph_.meetings) {
       const auto members = graph_.members_of(meeting);
       for (const InstructionId member : members)
         times[first_[member.index()]] = times[first_[members[0].index()]];
@@ -62,7 +62,7 @@ std::string against_times(const Program& program, const RunOptions& options, con
         options.capabilities.credits ? send.start.time : std::max(send.start.time, receive.start.time);
     if (receive.end.time - begin < times[message.send_action]) return "a message is too fast";
   }
-  for (const CollectiveMatch& meeting : graph.meetings) {
+  for (const CollectiveMeeting& meeting : graph.meetings) {
     Nanoseconds begin = 0;
     for (const InstructionId member : graph.members_of(meeting))
       begin = std::max(begin, trace.spans[member].start.time);

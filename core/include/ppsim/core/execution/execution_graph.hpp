@@ -25,7 +25,7 @@ struct Message {
 };
 
 /// One meeting of a collective on all members of its communicator; invalid where a member has none.
-struct CollectiveMatch {
+struct CollectiveMeeting {
   CommunicatorId communicator;
   std::uint32_t first_member = 0;  ///< into ExecutionGraph::meeting_members
   std::uint32_t member_count = 0;
@@ -79,7 +79,7 @@ struct ExecutionGraph {
   std::vector<Message> messages;                 ///< channel by channel, in channel order
   std::vector<std::uint32_t> message_begin;      ///< size() + 1
   std::vector<std::uint32_t> message_items;      ///< messages of an instruction, in member order
-  std::vector<CollectiveMatch> meetings;
+  std::vector<CollectiveMeeting> meetings;
   std::vector<InstructionId> meeting_members;
   std::vector<std::int32_t> meeting_of;      ///< per instruction; -1: no collective
   std::vector<Unsatisfiable> unsatisfiable;  ///< ascending by instruction
@@ -97,7 +97,7 @@ struct ExecutionGraph {
     const auto first = message_begin[id.index()];
     return {message_items.data() + first, message_begin[id.index() + 1] - first};
   }
-  [[nodiscard]] std::span<const InstructionId> members_of(const CollectiveMatch& meeting) const {
+  [[nodiscard]] std::span<const InstructionId> members_of(const CollectiveMeeting& meeting) const {
     return {meeting_members.data() + meeting.first_member, meeting.member_count};
   }
   [[nodiscard]] bool waits_forever(InstructionId id) const;
