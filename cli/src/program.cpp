@@ -114,7 +114,8 @@ int run(int argc, char** argv) {
   }
   Terminal terminal(!output.json);
   output.terminal = &terminal;
-  return flushed((*action)(output), output);
+  const Expected<int> code = (*action)(output);
+  return flushed(code ? *code : report(code.error(), output), output);
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ std::vector<Property> properties_named(const std::vector<std::string>& names) {
   std::vector<Property> result;
   for (const std::string& name : names) {
     const auto property = property_from_name(name);
-    if (!property)
-      throw CoreError(unknown_name("unknown property", name, names_in(property_registry()), ""));
+    if (!property) throw CoreError(unknown_name("unknown property", name, names_in(property_registry()), ""));
     result.push_back(*property);
   }
   return result;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/core/ir/error.hpp"
+
 namespace CLI {
 class App;
 class Option;
@@ -17,8 +19,8 @@ namespace ppsim::cli {
 
 struct Output;
 
-/// The work of a command; returns the exit code.
-using CommandRun = std::function<int(const Output&)>;
+/// The work of a command; returns the exit code, or the error that is to be reported.
+using CommandRun = std::function<Expected<int>(const Output&)>;
 
 /// A requirement on an option's value.
 struct Validator {

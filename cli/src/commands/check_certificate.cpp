@@ -165,32 +165,27 @@ Expected<Certified> certified(const CheckCertificateOptions& options) {
   return Certified{std::move(subject), std::move(program)};
 }
 
-int run(const CheckCertificateOptions& options, const Output& output) {
-  const auto about = certified(options);
-  if (!about) return report(about.error(), output);
-  const Subject& subject = about->subject;
-  const Program& program = about->program;
-  const auto certificate = read_certificate(options.certificate);
-  if (!certificate) return report(certificate.error(), output);
+Expected<int> run(const CheckCertificateOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto about, certified(options));
+  const Subject& subject = about.subject;
+  const Program& program = about.program;
+  PPSIM_ASSIGN_OR_RETURN(const auto certificate, read_certificate(options.certificate));
   const bool has_sizes = subject.costs && subject.costs->has_sizes;
-  if (!certificate->memory.empty() && !has_sizes) {
-    return report(
-        {ErrorCode::bad_argument,
-         "the certificate bounds memory: give the costs it was made with (--unit, --costs or --model)"},
-        output);
+  if (!certificate.memory.empty() && !has_sizes) {
+    return make_error(
+        ErrorCode::bad_argument,
+        "the certificate bounds memory: give the costs it was made with (--unit, --costs or --model)");
   }
-  const auto limit = limit_of(*certificate, options);
-  if (!limit) return report(limit.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto limit, limit_of(certificate, options));
   const SizeTable* const sizes = has_sizes ? &subject.costs->tables.sizes : nullptr;
-  const auto holds = check_certificate(*certificate, program, sizes);
+  const auto holds = check_certificate(certificate, program, sizes);
   if (!holds) {
     Error error = holds.error();
     error.place.file = options.certificate;
-    return report(error, output);
+    return tl::unexpected(error);
   }
-  if (auto good = check_transport(*certificate, program, sizes, options); !good)
-    return report(good.error(), output);
-  const Checked checked{*certificate, *limit};
+  PPSIM_RETURN_IF_ERROR(check_transport(certificate, program, sizes, options));
+  const Checked checked{certificate, limit};
   if (output.json) {
     print_json(checked, output);
   } else {

@@ -317,35 +317,33 @@ Expected<void> write_figure(const CompareOptions& options, const std::vector<Sim
   return write_text_file(options.figure, picture.str());
 }
 
-int run(const CompareOptions& options, const Output& output) {
-  if (!options.costs.given()) return report(without_costs("compare", options.input, options.inputs), output);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
+Expected<int> run(const CompareOptions& options, const Output& output) {
+  if (!options.costs.given()) return tl::unexpected(without_costs("compare", options.input, options.inputs));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_RETURN_IF_ERROR(check_per(options.per, options.costs));
   Compared compared;
   std::vector<SimulatedStep>& steps = compared.steps;
   for (const std::string& input : options.inputs) {
-    auto step = named(options, {input, *capabilities}, output);
+    auto step = named(options, {input, capabilities}, output);
     if (step) {
       steps.push_back(*std::move(step));
     } else if (is_misfit(options, input, step.error())) {
       compared.misfits.push_back({input, step.error()});
     } else {
-      return report_on(*capabilities, step.error(), output);
+      return report_on(capabilities, step.error(), output);
     }
     output.done(steps.size() + compared.misfits.size(), options.inputs.size());
   }
-  if (steps.empty()) return report(compared.misfits.front().error, output);
-  if (auto same = check_same_work(steps); !same) return report(same.error(), output);
+  if (steps.empty()) return tl::unexpected(compared.misfits.front().error);
+  PPSIM_RETURN_IF_ERROR(check_same_work(steps));
   const std::vector<Work> works = works_of(options, steps);
   const int best = best_of(steps, works);
   if (!options.report.empty()) {
     const std::string command = command_words(output.arguments);
-    if (auto written = write_report_file(options.report, steps, reported(works), command); !written)
-      return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_report_file(options.report, steps, reported(works), command));
   }
   if (!options.figure.empty()) {
-    if (auto written = write_figure(options, steps); !written) return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_figure(options, steps));
   }
   if (output.json) {
     Json items = Json::array();

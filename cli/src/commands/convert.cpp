@@ -62,32 +62,26 @@ Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool 
   return ir_text(ir, options.output, as_asked ? dialect : CsvDialect::torch);
 }
 
-int run(const ConvertOptions& options, const Output& output) {
-  const auto dialect = dialect_from_name(options.input.dialect);
-  if (!dialect) return report(dialect.error(), output);
-  const auto target = target_of(options.input.target);
-  if (!target) return report(target.error(), output);
+Expected<int> run(const ConvertOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(options.input.dialect));
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   const auto text = read_text_file(options.input.input);
   if (!text && names_schedule(options.input.input)) {
-    return report({ErrorCode::bad_argument,
-                   "convert reads a file, this is the name of a schedule",
-                   {.found = options.input.input, .expected = "ppsim generate, which writes either format"}},
-                  output);
+    return make_error(
+        ErrorCode::bad_argument, "convert reads a file, this is the name of a schedule",
+        {.found = options.input.input, .expected = "ppsim generate, which writes either format"});
   }
-  if (!text) return report(text.error(), output);
-  const CommunicatorPolicy policy = *target ? (*target)->communicators.front() : CommunicatorPolicy::per_edge;
-  auto ir = ir_from_text(*text, options.input.input, {*dialect, policy});
-  if (!ir) return report(ir.error(), output);
-  const auto converted = in_flavor(*std::move(ir), options.flavor, *target);
-  if (!converted) return report(converted.error(), output);
-  const auto result = written(options, *converted, is_native_json(*text, options.input.input));
-  if (!result) return report(result.error(), output);
-  if (!*target) note_gradients(*converted, options.output, output);
-  if (auto written = write_text_file(options.output, *result); !written)
-    return report(written.error(), output);
+  if (!text) return tl::unexpected(text.error());
+  const CommunicatorPolicy policy = target ? target->communicators.front() : CommunicatorPolicy::per_edge;
+  PPSIM_ASSIGN_OR_RETURN(auto ir, ir_from_text(*text, options.input.input, {dialect, policy}));
+  PPSIM_ASSIGN_OR_RETURN(const auto converted, in_flavor(std::move(ir), options.flavor, target));
+  PPSIM_ASSIGN_OR_RETURN(const auto result,
+                         written(options, converted, is_native_json(*text, options.input.input)));
+  if (!target) note_gradients(converted, options.output, output);
+  PPSIM_RETURN_IF_ERROR(write_text_file(options.output, result));
   if (output.json && options.output != "-") {
     output.print({{"file", options.output},
-                  {"level", std::holds_alternative<Schedule>(*converted) ? "schedule" : "program"}});
+                  {"level", std::holds_alternative<Schedule>(converted) ? "schedule" : "program"}});
   }
   return kDone;
 }

@@ -102,19 +102,18 @@ Expected<void> write_all(const std::string& folder, const Export& result) {
   return {};
 }
 
-int run(const ExportOptions& options, const Output& output) {
-  const auto result = exported(options);
-  if (!result) return report(result.error(), output);
-  if (auto written = write_all(options.folder, *result); !written) return report(written.error(), output);
+Expected<int> run(const ExportOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto result, exported(options));
+  PPSIM_RETURN_IF_ERROR(write_all(options.folder, result));
   std::vector<std::string> files;
-  for (const ExportedFile& file : result->files)
+  for (const ExportedFile& file : result.files)
     files.push_back((std::filesystem::path(options.folder) / file.name).string());
   if (output.json) {
-    output.print({{"framework", options.framework}, {"files", files}, {"notes", result->notes}});
+    output.print({{"framework", options.framework}, {"files", files}, {"notes", result.notes}});
     return kDone;
   }
   for (const std::string& file : files) output.note("wrote " + file);
-  for (const std::string& note : result->notes) std::cout << note << '\n';
+  for (const std::string& note : result.notes) std::cout << note << '\n';
   return kDone;
 }
 

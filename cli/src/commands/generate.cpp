@@ -35,35 +35,29 @@ Json summary_json(const GenerateOptions& options, const Subject& subject) {
 }
 
 /// A Schedule or Program in the format of the file's suffix.
-int run(const GenerateOptions& options, const Output& output) {
+Expected<int> run(const GenerateOptions& options, const Output& output) {
   if (names_file(options.input.input)) {
-    return report({ErrorCode::bad_argument,
-                   "generate makes a schedule of the registry; convert reads files",
-                   {.found = options.input.input, .expected = "the name of a schedule"}},
-                  output);
+    return make_error(ErrorCode::bad_argument,
+                      "generate makes a schedule of the registry; convert reads files",
+                      {.found = options.input.input, .expected = "the name of a schedule"});
   }
-  const auto subject = read_subject(options.input, options.costs);
-  if (!subject) return report(subject.error(), output);
-  if (options.costs.recompute == "adaptive" || subject->recompute.any(Recompute::full)) {
-    return report(
-        {ErrorCode::bad_argument,
-         "a schedule has no recomputation before it is lowered",
-         {.found = "--recompute " + options.costs.recompute, .expected = "ppsim lower --recompute"}},
-        output);
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(options.input, options.costs));
+  if (options.costs.recompute == "adaptive" || subject.recompute.any(Recompute::full)) {
+    return make_error(
+        ErrorCode::bad_argument, "a schedule has no recomputation before it is lowered",
+        {.found = "--recompute " + options.costs.recompute, .expected = "ppsim lower --recompute"});
   }
-  const auto target = target_of(options.input.target);
-  if (!target) return report(target.error(), output);
-  const auto text = *target ? text_for(**target, subject->ir, options.output)
-                            : ir_text(subject->ir, options.output, CsvDialect::torch);
-  if (!text) return report(text.error(), output);
-  if (auto written = write_costs(options, *subject); !written) return report(written.error(), output);
-  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
-  if (subject->costs && !subject->costs->slice_lengths.empty() && !output.json)
-    output.note("slices of " + lengths_text(subject->costs->slice_lengths) + " tokens");
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
+  PPSIM_ASSIGN_OR_RETURN(const auto text, target ? text_for(*target, subject.ir, options.output)
+                                                 : ir_text(subject.ir, options.output, CsvDialect::torch));
+  PPSIM_RETURN_IF_ERROR(write_costs(options, subject));
+  PPSIM_RETURN_IF_ERROR(write_text_file(options.output, text));
+  if (subject.costs && !subject.costs->slice_lengths.empty() && !output.json)
+    output.note("slices of " + lengths_text(subject.costs->slice_lengths) + " tokens");
   if (output.json && options.output != "-") {
-    output.print(summary_json(options, *subject));
+    output.print(summary_json(options, subject));
   } else if (options.output != "-") {
-    const std::string as_target = *target ? " --for " + options.input.target : "";
+    const std::string as_target = target ? " --for " + options.input.target : "";
     output.note("wrote " + options.output + "; next: ppsim verify " + options.output + as_target);
   }
   return kDone;

@@ -26,13 +26,13 @@ int print(const std::string& text, const Output& output) {
   return kDone;
 }
 
-int help(const HelpOptions& options, const CommandText& program, const Output& output) {
+Expected<int> help(const HelpOptions& options, const CommandText& program, const Output& output) {
   const HelpStyle style{help_width(), options.all};
   if (options.command.empty()) return print(program_help(program, style), output);
   for (const CommandText& command : program.commands) {
     if (command.name == options.command) return print(command_help(command, style), output);
   }
-  return report(unknown_name("unknown subcommand", options.command, names_in(program.commands)), output);
+  return tl::unexpected(unknown_name("unknown subcommand", options.command, names_in(program.commands)));
 }
 
 int completion(const HelpOptions& options, const CommandText& program, const Output& output) {

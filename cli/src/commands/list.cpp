@@ -189,42 +189,37 @@ constexpr std::array<std::pair<std::string_view, Listing (*)()>, 9> kListings = 
      {"transports", transport_listing},
      {"cost-models", cost_model_listing}}};
 
-int unknown_listing(const std::string& what, const Output& output) {
+Error unknown_listing(const std::string& what) {
   std::vector<std::string_view> known;
   for (const auto& [name, make] : kListings) known.push_back(name);
-  return report(unknown_name("unknown list", what, known), output);
+  return unknown_name("unknown list", what, known);
 }
 
 /// DIR/schedules.md and a picture for each schedule.
-int write_docs(const std::string& directory, const Output& output) {
+Expected<int> write_docs(const std::string& directory, const Output& output) {
   std::error_code failed;
   std::filesystem::create_directories(directory + "/schedules", failed);
   std::vector<ScheduleSheet> sheets;
   for (const ScheduleInfo& info : registered_schedules()) {
-    auto sheet = schedule_sheet(info);
-    if (!sheet) return report(sheet.error(), output);
+    PPSIM_ASSIGN_OR_RETURN(auto sheet, schedule_sheet(info));
     const std::string picture = directory + "/schedules/" + std::string(info.name) + ".svg";
-    if (auto written = write_text_file(picture, sheet->picture); !written)
-      return report(written.error(), output);
-    sheets.push_back(*std::move(sheet));
+    PPSIM_RETURN_IF_ERROR(write_text_file(picture, sheet.picture));
+    sheets.push_back(std::move(sheet));
   }
   const std::string page = directory + "/schedules.md";
-  const auto written = write_text_file(page, schedule_page(sheets));
-  if (!written) return report(written.error(), output);
+  PPSIM_RETURN_IF_ERROR(write_text_file(page, schedule_page(sheets)));
   if (output.json) output.print({{"file", page}, {"pictures", sheets.size()}});
   return kDone;
 }
 
-int run(const std::string& what, const std::string& docs, const Output& output) {
+Expected<int> run(const std::string& what, const std::string& docs, const Output& output) {
   if (!docs.empty() && what != "schedules") {
-    return report({ErrorCode::bad_argument,
-                   "--docs writes the page of schedules",
-                   {.found = what, .expected = "list schedules --docs DIR"}},
-                  output);
+    return make_error(ErrorCode::bad_argument, "--docs writes the page of schedules",
+                      {.found = what, .expected = "list schedules --docs DIR"});
   }
   if (!docs.empty()) return write_docs(docs, output);
   const auto chosen = std::ranges::find(kListings, what, [](const auto& entry) { return entry.first; });
-  if (chosen == kListings.end()) return unknown_listing(what, output);
+  if (chosen == kListings.end()) return tl::unexpected(unknown_listing(what));
   const Listing listing = chosen->second();
   if (!output.json) {
     std::vector<std::vector<std::string>> rows = {listing.header};

@@ -120,24 +120,21 @@ Expected<void> write_program(const LowerOptions& options, const Program& program
   return write_text_file(options.output, text);
 }
 
-int run(const LowerOptions& options, const Output& output) {
-  if (auto good = check_output(options); !good) return report(good.error(), output);
-  const auto subject = read_subject(options.input, options.costs);
-  if (!subject) return report(subject.error(), output);
+Expected<int> run(const LowerOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_output(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(options.input, options.costs));
   if (options.dump_passes) {
-    if (auto good = check_is_schedule(subject->ir, "--dump-passes"); !good)
-      return report(good.error(), output);
+    PPSIM_RETURN_IF_ERROR(check_is_schedule(subject.ir, "--dump-passes"));
   }
   Json passes = Json::array();
-  const auto program = lowered(options, *subject, observer_of(options, output, passes));
-  if (!program) return report(program.error(), output);
-  if (auto written = write_program(options, *program); !written) return report(written.error(), output);
-  if (options.input.target.empty()) note_gradients(*program, options.output, output);
+  PPSIM_ASSIGN_OR_RETURN(const auto program, lowered(options, subject, observer_of(options, output, passes)));
+  PPSIM_RETURN_IF_ERROR(write_program(options, program));
+  if (options.input.target.empty()) note_gradients(program, options.output, output);
   if (output.json && options.output != "-") {
     Json result = {{"file", options.output.empty() ? Json(nullptr) : Json(options.output)},
-                   {"instructions", program->size()},
-                   {"communicators", program->communicators().size()},
-                   {"program_hash", program_hash(*program)}};
+                   {"instructions", program.size()},
+                   {"communicators", program.communicators().size()},
+                   {"program_hash", program_hash(program)}};
     if (options.dump_passes) result["passes"] = std::move(passes);
     output.print(result);
   } else if (options.output != "-" && !options.output.empty()) {

@@ -257,22 +257,19 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
   return kDoesNotFit;
 }
 
-int run(const PlanOptions& options, const Output& output) {
-  const auto answer = answer_of(options, output);
-  if (!answer) return report(answer.error(), output);
-  const bool found = !answer->plan.best.empty();
+Expected<int> run(const PlanOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output));
+  const bool found = !answer.plan.best.empty();
   if (found && !options.report.empty()) {
-    const std::string page =
-        plan_page(options, answer->plan, answer->rivals, command_words(output.arguments));
-    if (auto written = write_text_file(options.report, page); !written)
-      return report(written.error(), output);
+    const std::string page = plan_page(options, answer.plan, answer.rivals, command_words(output.arguments));
+    PPSIM_RETURN_IF_ERROR(write_text_file(options.report, page));
   }
-  if (output.json) output.print(answer_json(options, *answer));
-  if (!found) return print_none(options, *answer, output);
+  if (output.json) output.print(answer_json(options, answer));
+  if (!found) return print_none(options, answer, output);
   if (!options.format.empty() && !output.json) {
-    std::cout << emitted(options, answer->plan.best.front());
+    std::cout << emitted(options, answer.plan.best.front());
   } else if (!output.json) {
-    print_found(options, *answer);
+    print_found(options, answer);
   }
   return kDone;
 }

@@ -32,7 +32,7 @@ std::string_view schema_named(std::string_view name) {
   return {};
 }
 
-int run(const SchemaOptions& options, const Output& output) {
+Expected<int> run(const SchemaOptions& options, const Output& output) {
   if (options.name.empty()) {
     Json list = Json::array();
     for (const std::string_view name : names()) list.push_back(std::string(name));
@@ -44,10 +44,8 @@ int run(const SchemaOptions& options, const Output& output) {
   }
   const std::string_view text = schema_named(options.name);
   if (text.empty()) {
-    return report({ErrorCode::bad_argument,
-                   "unknown schema",
-                   {.found = options.name, .expected = "one of " + joined(names())}},
-                  output);
+    return make_error(ErrorCode::bad_argument, "unknown schema",
+                      {.found = options.name, .expected = "one of " + joined(names())});
   }
   std::cout << text;  // which is one JSON object
   return kDone;

@@ -154,33 +154,28 @@ std::string picture(const Drawing& step, const ShowOptions& options, const Outpu
   return text.str();
 }
 
-int run(ShowOptions options, const Output& output) {
-  if (const auto good = check_live(options, output); !good) return report(good.error(), output);
-  const auto format = format_of(options, output);
-  if (!format) return report(format.error(), output);
-  options.format = *format;
-  if (const auto good = check_width(options); !good) return report(good.error(), output);
-  if (const auto good = check_pdf(options); !good) return report(good.error(), output);
+Expected<int> run(ShowOptions options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_live(options, output));
+  PPSIM_ASSIGN_OR_RETURN(const auto format, format_of(options, output));
+  options.format = format;
+  PPSIM_RETURN_IF_ERROR(check_width(options));
+  PPSIM_RETURN_IF_ERROR(check_pdf(options));
   const auto palette = palette_from_name(options.palette);
   if (!palette) {
-    return report({ErrorCode::bad_argument,
-                   "unknown --palette",
-                   {.found = options.palette,
-                    .expected = std::string(palette_name(Palette::colour_blind)) + " or " +
-                                std::string(palette_name(Palette::pytorch))}},
-                  output);
+    return make_error(ErrorCode::bad_argument, "unknown --palette",
+                      {.found = options.palette,
+                       .expected = std::string(palette_name(Palette::colour_blind)) + " or " +
+                                   std::string(palette_name(Palette::pytorch))});
   }
-  const auto step = drawing_of(options, output);
-  if (!step) return report(step.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto step, drawing_of(options, output));
   if (options.live) {
-    const auto shown = show_live(step->program, step->trace, *palette);
-    return shown ? kDone : report(shown.error(), output);
+    PPSIM_RETURN_IF_ERROR(show_live(step.program, step.trace, *palette));
+    return kDone;
   }
   if (!output.json || options.output != "-") {
-    const auto written = write_text_file(options.output, picture(*step, options, output, *palette));
-    if (!written) return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_text_file(options.output, picture(step, options, output, *palette)));
   }
-  if (output.json) output.print(shown_json(step->program, options.output));
+  if (output.json) output.print(shown_json(step.program, options.output));
   return kDone;
 }
 

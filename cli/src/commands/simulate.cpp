@@ -301,32 +301,27 @@ Json simulated_json(const Simulated& outcome, const std::optional<Measured>& mea
   return object;
 }
 
-int run(SimulateOptions options, const Output& output) {
-  if (const auto good = check_slowdowns(options.slowdowns); !good) return report(good.error(), output);
-  const auto target = target_of(options.input.target);
-  if (!target) return report(target.error(), output);
-  options.input.loaded_by = *target;
-  if (auto good = choose_target(options.transport, options.input.target); !good)
-    return report(good.error(), output);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  const auto outcome = simulated(options, *capabilities, output);
-  if (!outcome) return report_on(*capabilities, outcome.error(), output);
+Expected<int> run(SimulateOptions options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_slowdowns(options.slowdowns));
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
+  options.input.loaded_by = target;
+  PPSIM_RETURN_IF_ERROR(choose_target(options.transport, options.input.target));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  const auto outcome = simulated(options, capabilities, output);
+  if (!outcome) return report_on(capabilities, outcome.error(), output);
   const SimulatedStep* step = &outcome->step;
-  const auto measured = measured_of(options, *outcome);
-  if (!measured) return report(measured.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto measured, measured_of(options, *outcome));
   const Nanoseconds makespan = step->metrics.times.makespan;
-  if (auto written = write_outputs(options, *step, *measured, output); !written)
-    return report(written.error(), output);
+  PPSIM_RETURN_IF_ERROR(write_outputs(options, *step, measured, output));
   const int code = step->fits() ? kDone : kDoesNotFit;
   if (output.json) {
-    Json object = simulated_json(*outcome, *measured);
+    Json object = simulated_json(*outcome, measured);
     if (options.slowdowns.any()) object["slowdowns"] = slowdowns_json(options.slowdowns);
     output.print(object);
     return code;
   }
   print_text(*step);
-  if (*measured) std::cout << measured_text(**measured, makespan);
+  if (measured) std::cout << measured_text(*measured, makespan);
   return code;
 }
 

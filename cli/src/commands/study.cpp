@@ -180,26 +180,22 @@ int run_points(const StudyOptions& options, const Output& all) {
   return print_status(options, *open, *added, output);
 }
 
-int watch_points(const StudyOptions& options, const Output& output) {
-  const auto open = opened(options, true);
-  if (!open) return report(open.error(), output);
+Expected<int> watch_points(const StudyOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto open, opened(options, true));
   if (options.watch) {
-    auto watch = StudyWatch::open(open->study, options.store_file());
-    if (!watch) return report(watch.error(), output);
-    if (auto seen = watch->follow({}); !seen) return report(seen.error(), output);
+    PPSIM_ASSIGN_OR_RETURN(auto watch, StudyWatch::open(open.study, options.store_file()));
+    PPSIM_RETURN_IF_ERROR(watch.follow({}));
   }
-  return print_status(options, *open, {}, output);
+  return print_status(options, open, {}, output);
 }
 
-int export_points(const StudyOptions& options, const Output& output) {
-  const auto open = opened(options, true);
-  if (!open) return report(open.error(), output);
-  const auto results = open->store.results();
-  if (!results) return report(results.error(), output);
+Expected<int> export_points(const StudyOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto open, opened(options, true));
+  PPSIM_ASSIGN_OR_RETURN(const auto results, open.store.results());
   const bool lines = suffix_of(options.output) == ".jsonl";
   const std::string text =
-      lines ? planner::study_jsonl(open->study, *results) : planner::study_csv(open->study, *results);
-  if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
+      lines ? planner::study_jsonl(open.study, results) : planner::study_csv(open.study, results);
+  PPSIM_RETURN_IF_ERROR(write_text_file(options.output, text));
   if (output.json && options.output != "-") output.print({{"file", options.output}});
   return kDone;
 }
@@ -210,28 +206,21 @@ std::string point_words(const StudyPoint& point) {
   return text;
 }
 
-int diff_points(const StudyOptions& options, const Output& output) {
+Expected<int> diff_points(const StudyOptions& options, const Output& output) {
   if (options.baseline.empty())
-    return report({ErrorCode::bad_argument,
-                   "diff needs a --baseline",
-                   {.found = "", .expected = "--baseline FILE, the store of an earlier run"}},
-                  output);
-  const auto open = opened(options, true);
-  if (!open) return report(open.error(), output);
-  const auto baseline = StudyStore::open(options.baseline, true);
-  if (!baseline) return report(baseline.error(), output);
-  const auto results = open->store.results();
-  const auto before = baseline->results();
-  if (!results) return report(results.error(), output);
-  if (!before) return report(before.error(), output);
-  const auto [worse, compared] = planner::compare_studies(open->study, *results, *before, options.tolerance);
+    return make_error(ErrorCode::bad_argument, "diff needs a --baseline",
+                      {.found = "", .expected = "--baseline FILE, the store of an earlier run"});
+  PPSIM_ASSIGN_OR_RETURN(const auto open, opened(options, true));
+  PPSIM_ASSIGN_OR_RETURN(const auto baseline, StudyStore::open(options.baseline, true));
+  PPSIM_ASSIGN_OR_RETURN(const auto results, open.store.results());
+  PPSIM_ASSIGN_OR_RETURN(const auto before, baseline.results());
+  const auto [worse, compared] = planner::compare_studies(open.study, results, before, options.tolerance);
   if (compared == 0) {
-    return report({ErrorCode::bad_argument,
-                   "nothing to compare: no point is done both here and in the baseline",
-                   {.file = options.baseline,
-                    .found = std::to_string(before->size()) + " results",
-                    .expected = "results of this study"}},
-                  output);
+    return make_error(ErrorCode::bad_argument,
+                      "nothing to compare: no point is done both here and in the baseline",
+                      {.file = options.baseline,
+                       .found = std::to_string(before.size()) + " results",
+                       .expected = "results of this study"});
   }
   if (output.json) {
     Json items = Json::array();
@@ -239,19 +228,19 @@ int diff_points(const StudyOptions& options, const Output& output) {
     output.print({{"baseline", options.baseline},
                   {"tolerance", options.tolerance},
                   {"compared", compared},
-                  {"points", open->study.points.size()},
+                  {"points", open.study.points.size()},
                   {"regressions", items}});
   } else {
     for (const auto& one : worse) std::cout << point_words(one.point) << ": " << one.what << '\n';
-    std::cout << worse.size() << " of " << open->study.points.size() << " points are worse than in "
+    std::cout << worse.size() << " of " << open.study.points.size() << " points are worse than in "
               << options.baseline << " by more than " << percent_text(options.tolerance) << '\n';
-    if (compared < open->study.points.size())
+    if (compared < open.study.points.size())
       std::cout << compared << " were compared: the others are not done here or in the baseline\n";
   }
   return worse.empty() ? kDone : kRegression;
 }
 
-int run(const StudyOptions& options, const Output& output) {
+Expected<int> run(const StudyOptions& options, const Output& output) {
   if (options.action == "run" || options.action == "resume") return run_points(options, output);
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);

@@ -253,13 +253,12 @@ Expected<SynthesisAnswer> answer_of(const SynthesizeOptions& options, const Outp
   });
 }
 
-int run_asked(const SynthesizeOptions& options, const Output& output) {
+Expected<int> run_asked(const SynthesizeOptions& options, const Output& output) {
   SynthesisRequest request;
-  const auto answer = answer_of(options, output, request);
-  if (!answer) return report(answer.error(), output);
-  if (const auto* none = std::get_if<NoSchedule>(&*answer)) return report_none(*none, output);
-  const auto& found = std::get<Synthesized>(*answer);
-  if (auto written = write(options, found); !written) return report(written.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output, request));
+  if (const auto* none = std::get_if<NoSchedule>(&answer)) return report_none(*none, output);
+  const auto& found = std::get<Synthesized>(answer);
+  PPSIM_RETURN_IF_ERROR(write(options, found));
   if (options.output != "-") {
     if (output.json) {
       output.print(synthesized_json(options, request, found));
@@ -274,7 +273,7 @@ int run_asked(const SynthesizeOptions& options, const Output& output) {
   return found.optimal() ? kDone : kUnknown;
 }
 
-int run(SynthesizeOptions options, const Output& output) {
+Expected<int> run(SynthesizeOptions options, const Output& output) {
   return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
     options.queries = folder;
     return run_asked(options, output);

@@ -312,25 +312,21 @@ Expected<RunEffects> effects_of(const std::string& text) {
   return effects;
 }
 
-int run(const ValidateOptions& options, const Output& output) {
-  const auto effects = effects_of(options.effects);
-  if (!effects) return report(effects.error(), output);
+Expected<int> run(const ValidateOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto effects, effects_of(options.effects));
   std::vector<MeasuredRow> rows;
   for (const std::string& file : options.files) {
-    const auto text = read_text_file(file);
-    if (!text) return report(text.error(), output);
-    auto read = read_measurements(*text, file);
-    if (!read) return report(read.error(), output);
-    rows.insert(rows.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
+    PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(file));
+    PPSIM_ASSIGN_OR_RETURN(auto read, read_measurements(text, file));
+    rows.insert(rows.end(), std::make_move_iterator(read.begin()), std::make_move_iterator(read.end()));
   }
   std::optional<Validation> with;
-  if (effects->any()) with = validate(rows, *effects);
+  if (effects.any()) with = validate(rows, effects);
   Validation validation = validate(std::move(rows));
   if (options.refit) add_refit(validation);
   if (options.refit && with) add_refit(*with);
   for (const std::string& file : options.written) {
-    if (const auto written = write_result(validation, file, options); !written)
-      return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_result(validation, file, options));
   }
   if (output.json) {
     Json object = validation_json(validation);

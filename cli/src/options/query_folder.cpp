@@ -52,13 +52,13 @@ int QueryFolder::finish(int exit, const Output& output) const {
   return exit;
 }
 
-int with_queries(const std::string& path, const Output& output,
-                 const std::function<int(const std::shared_ptr<QueryFolder>&)>& ask) {
+Expected<int> with_queries(const std::string& path, const Output& output,
+                           const std::function<Expected<int>(const std::shared_ptr<QueryFolder>&)>& ask) {
   if (path.empty()) return ask(nullptr);
-  const auto folder = QueryFolder::open(path);
-  if (!folder) return report(folder.error(), output);
-  const int exit = ask(*folder);
-  return exit == kUsage ? exit : (*folder)->finish(exit, output);
+  PPSIM_ASSIGN_OR_RETURN(const auto folder, QueryFolder::open(path));
+  const Expected<int> asked = ask(folder);
+  const int exit = asked ? *asked : report(asked.error(), output);
+  return exit == kUsage ? exit : folder->finish(exit, output);
 }
 
 void add_query_option(Command& command, std::string& path) {

@@ -35,8 +35,9 @@ class QueryFolder {
 
 /// Runs `ask` with the sink of the folder `path`, or with none where `path` is empty.
 /// Returns: the exit code.
-[[nodiscard]] int with_queries(const std::string& path, const Output& output,
-                               const std::function<int(const std::shared_ptr<QueryFolder>&)>& ask);
+[[nodiscard]] Expected<int> with_queries(
+    const std::string& path, const Output& output,
+    const std::function<Expected<int>(const std::shared_ptr<QueryFolder>&)>& ask);
 
 /// The sink of a folder, if there is one.
 [[nodiscard]] inline QuerySink sink_of(const std::shared_ptr<QueryFolder>& folder) {

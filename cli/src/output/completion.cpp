@@ -64,7 +64,8 @@ std::string shell_cases(const CommandText& program) {
          << joined(arguments_of(program, command), " ") << "\"\n      case $before in\n";
     for (const OptionText& option : command.options) {
       if (option.positional || option.value.empty()) continue;
-      text << "        " << joined(option.names, "|") << ") values=\"" << joined(values_of(option), " ") << "\" takes_value=1 ;;\n";
+      text << "        " << joined(option.names, "|") << ") values=\"" << joined(values_of(option), " ")
+           << "\" takes_value=1 ;;\n";
     }
     text << "      esac\n      ;;\n";
   }

@@ -24,8 +24,7 @@ Json bubble_json(const BubbleBreakdown& bubble) {
 Json contents_json(const SimulatedStep& step, const std::vector<KindBytes>& contents) {
   if (!step.costs.has_sizes) return Json();
   Json object = Json::object();
-  for (const KindBytes& of_kind : contents)
-    object[std::string(info(of_kind.kind).name)] = of_kind.bytes;
+  for (const KindBytes& of_kind : contents) object[std::string(info(of_kind.kind).name)] = of_kind.bytes;
   return object;
 }
 

@@ -14,7 +14,8 @@ bool HappensBefore::completes_before_start(InstructionId first, InstructionId se
 }
 
 bool HappensBefore::completes_before_completion(InstructionId first, InstructionId second) const {
-  return complete_before_completion(second)[static_cast<std::size_t>(track_of(first))] > index_in_track(first);
+  return complete_before_completion(second)[static_cast<std::size_t>(track_of(first))] >
+         index_in_track(first);
 }
 
 std::span<const std::int32_t> HappensBefore::complete_before_start(InstructionId id) const {

@@ -26,8 +26,8 @@ struct RunInput {
   ActionTimes& times;
 };
 
-/// Carries out the instructions of this process's ranks, apart from when they happen. Different queues call it
-/// at the same time; the Program's dependencies keep them off each other's tensors. Errors: throws
+/// Carries out the instructions of this process's ranks, apart from when they happen. Different queues call
+/// it at the same time; the Program's dependencies keep them off each other's tensors. Errors: throws
 /// BackendError.
 class Worker {
  public:

@@ -183,7 +183,8 @@ std::vector<Wait> Peers::report() {
   std::vector<RankQueue> queues;
   for (const int process : final_states_) {
     const RankRange ranks = ranks_of(process);
-    for (RankQueue& queue : rank_queues(in_.program, ranks.begin, ranks.end)) queues.push_back(std::move(queue));
+    for (RankQueue& queue : rank_queues(in_.program, ranks.begin, ranks.end))
+      queues.push_back(std::move(queue));
   }
   return hang_report(in_.program, in_.graph, queues, states_);
 }

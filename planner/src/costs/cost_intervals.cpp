@@ -101,8 +101,7 @@ class Reader {
     std::int64_t factor = 1;
     if (star != std::string_view::npos) {
       factor = parse_number<std::int64_t>(text.substr(0, star)).value_or(-1);
-      if (factor < 0 || factor > kLargestFactor)
-        return bad_cost(text, "a whole number up to 1000 * a key");
+      if (factor < 0 || factor > kLargestFactor) return bad_cost(text, "a whole number up to 1000 * a key");
     }
     return cost_of(std::string(key)).map([factor](LinearCost cost) { return factor * std::move(cost); });
   }

@@ -174,7 +174,7 @@ ScheduleInfo bpipe() {
       .settings = {},
       .generate = generate,
       .repetitions = repetitions,
-      .forms = {.makespan = one_f_one_b_makespan,  // where exchanges take no time
+      .forms = {.makespan = one_f_one_b_makespan,           // where exchanges take no time
                 .peak_live_activations = one_f_one_b_peak,  // lent ones count where they were made
                 .bubble = "(p-1)(F+B)",
                 .peak = "min(p, m)"},

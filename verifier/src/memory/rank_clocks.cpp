@@ -134,7 +134,8 @@ class RankPoints {
 };
 
 std::int32_t* RankClocks::row_of(Point point) {
-  const auto row = track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index);
+  const auto row =
+      track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index);
   return before_point_.data() + row * tracks_;
 }
 

@@ -71,8 +71,8 @@ class LocalOrder {
   [[nodiscard]] std::int32_t position(InstructionId id) const { return position_[id.index()]; }
 
  private:
-  std::size_t tracks_ = 0;               ///< of the rank that has most
-  std::vector<std::uint32_t> track_;     ///< per instruction: queue among those of its rank
+  std::size_t tracks_ = 0;              ///< of the rank that has most
+  std::vector<std::uint32_t> track_;    ///< per instruction: queue among those of its rank
   std::vector<std::int32_t> position_;  ///< in its track
   std::vector<std::int32_t> clock_;     ///< [instruction][track]
 };

@@ -11,8 +11,8 @@ namespace {
 using Touch = TensorSeries::Touch;
 
 tl::unexpected<Error> refused_tensors(const SizeClass& size_class, const std::string& why) {
-  return make_error(ErrorCode::refused, "tensors of " + std::string(info(size_class.kind).name) +
-                                            " of " + std::to_string(size_class.subject) + why);
+  return make_error(ErrorCode::refused, "tensors of " + std::string(info(size_class.kind).name) + " of " +
+                                            std::to_string(size_class.subject) + why);
 }
 
 /// Where the first instance of a series starts, all others have not: only the first of a queue counts, and of

@@ -77,7 +77,8 @@ class Checker {
     }
     table_ = std::move(uses.table);
     for (const Tensor& tensor : table_.tensors) {
-      if (info(tensor.size_class.kind).writes != Writes::once) continue;  // weight_versions looks at parameters
+      if (info(tensor.size_class.kind).writes != Writes::once)
+        continue;  // weight_versions looks at parameters
       check_complete(tensor);
       check_freed(tensor);
     }

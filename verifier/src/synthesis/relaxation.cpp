@@ -25,9 +25,9 @@ class Shifts {
     }
   }
 
-  /// The least d such that in every order microbatch i of strand `from` precedes microbatch i + d of strand `to`,
-  /// or more. A microbatch of F waits for a W of its stage or one before it by the limit, an I for all F, so
-  /// for these too.
+  /// The least d such that in every order microbatch i of strand `from` precedes microbatch i + d of strand
+  /// `to`, or more. A microbatch of F waits for a W of its stage or one before it by the limit, an I for all
+  /// F, so for these too.
   [[nodiscard]] int operator()(int from, int to) const {
     const int u = from / model_.phases();
     const int s = to / model_.phases();

@@ -223,29 +223,27 @@ Expected<void> write_results(const CalibrateOptions& options, CalibrationResult&
   return write_text_file(options.costs_out, to_json(result.measured));
 }
 
-int run(const CalibrateOptions& options, const Output& output) {
+Expected<int> run(const CalibrateOptions& options, const Output& output) {
   Traced traced;
-  if (auto read = read_request(options, output, traced); !read) return report(read.error(), output);
-  auto result = calibrate(traced.request);
-  if (!result) return report(result.error(), output);
+  PPSIM_RETURN_IF_ERROR(read_request(options, output, traced));
+  PPSIM_ASSIGN_OR_RETURN(auto result, calibrate(traced.request));
   std::optional<Slowed> found;
   if (options.ranks_per_device) {
-    auto fit = slowed(traced, *options.ranks_per_device, *result);
-    if (!fit) return report(fit.error(), output);
-    found = *std::move(fit);
+    PPSIM_ASSIGN_OR_RETURN(auto fit, slowed(traced, *options.ranks_per_device, result));
+    found = std::move(fit);
   }
-  if (auto written = write_results(options, *result); !written) return report(written.error(), output);
+  PPSIM_RETURN_IF_ERROR(write_results(options, result));
   if (traced.request.steps.computation_alone)
     output.note("the traces have no transfers: what they take is not calibrated, and 0 in a table of costs");
   if (output.json) {
-    Json object = calibration_result_json(*result, options);
+    Json object = calibration_result_json(result, options);
     if (found) {
       object["slowdowns"] = slowdown_fit_json(found->fit);
       object["slowdowns"]["step_error_percent"] = 100 * found->step_error;
     }
     output.print(object);
   } else {
-    print_text(*result, found, options);
+    print_text(result, found, options);
   }
   return kDone;
 }

@@ -45,15 +45,13 @@ void print_text(const ChakraTrace& trace, const ChakraRun& run) {
            "them one.\n";
 }
 
-int run(const ChakraOptions& options, const Output& output) {
-  const auto trace = read_chakra_files(options.path);
-  if (!trace) return report(trace.error(), output);
-  const auto run = simulate_chakra(*trace, {options.bandwidth, options.latency});
-  if (!run) return report(run.error(), output);
+Expected<int> run(const ChakraOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto trace, read_chakra_files(options.path));
+  PPSIM_ASSIGN_OR_RETURN(const auto run, simulate_chakra(trace, {options.bandwidth, options.latency}));
   if (output.json) {
-    output.print(chakra_json(*trace, *run));
+    output.print(chakra_json(trace, run));
   } else {
-    print_text(*trace, *run);
+    print_text(trace, run);
   }
   return kDone;
 }

@@ -99,11 +99,10 @@ Json checkpoint_json(const Checkpointed& of, int every) {
           {"asynchronous", wait_json(of.cost.beside)}};
 }
 
-int run(const Options& options, const Output& output) {
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  const auto found = checkpointed(options, *capabilities, output);
-  if (!found) return report_on(*capabilities, found.error(), output);
+Expected<int> run(const Options& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  const auto found = checkpointed(options, capabilities, output);
+  if (!found) return report_on(capabilities, found.error(), output);
   if (output.json) {
     output.print(checkpoint_json(*found, options.every));
   } else {

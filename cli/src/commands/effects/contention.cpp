@@ -100,12 +100,11 @@ Expected<void> check(const ContentionOptions& options) {
   return refuse(options.core_speed.has_value(), "--core-speed", false);
 }
 
-int run(const ContentionOptions& options, const Output& output) {
-  if (const auto good = check(options); !good) return report(good.error(), output);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  return options.ranks_per_node || options.slowdowns.any() ? run_on_nodes(options, *capabilities, output)
-                                                           : run_job(options, *capabilities, output);
+Expected<int> run(const ContentionOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  return options.ranks_per_node || options.slowdowns.any() ? run_on_nodes(options, capabilities, output)
+                                                           : run_job(options, capabilities, output);
 }
 
 void add_network_options(Command& command, ContentionOptions& options) {
@@ -174,13 +173,12 @@ Json links_json(const std::vector<LinkRow>& links) {
   return rows;
 }
 
-int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& capabilities,
-                 const Output& output) {
+Expected<int> run_on_nodes(const ContentionOptions& options, const TransportCapabilities& capabilities,
+                           const Output& output) {
   const auto step = contended(options, capabilities, output);
   if (!step) return report_on(capabilities, step.error(), output);
   if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, step->timed_run()); !written)
-      return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_trace_file(options.trace, step->timed_run()));
   }
   if (output.json) {
     output.print(contended_step_json(*step));

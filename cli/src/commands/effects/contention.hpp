@@ -57,9 +57,9 @@ struct ContendedStep {
 [[nodiscard]] Json links_json(const std::vector<LinkRow>& links);
 
 /// A step of one pipeline on NICs of nodes, and that of all GPUs of a job on its cluster.
-int run_on_nodes(const ContentionOptions& options, const TransportCapabilities& capabilities,
+Expected<int> run_on_nodes(const ContentionOptions& options, const TransportCapabilities& capabilities,
                  const Output& output);
-int run_job(const ContentionOptions& options, const TransportCapabilities& capabilities,
+Expected<int> run_job(const ContentionOptions& options, const TransportCapabilities& capabilities,
             const Output& output);
 
 }  // namespace ppsim::cli

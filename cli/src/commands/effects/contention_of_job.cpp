@@ -114,13 +114,12 @@ Json contended_job_json(const ContendedJob& of) {
 
 }  // namespace
 
-int run_job(const ContentionOptions& options, const TransportCapabilities& capabilities,
-            const Output& output) {
+Expected<int> run_job(const ContentionOptions& options, const TransportCapabilities& capabilities,
+                      const Output& output) {
   const auto job = contended_job(options, capabilities, output);
   if (!job) return report_on(capabilities, job.error(), output);
   if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, job->step.timed_run()); !written)
-      return report(written.error(), output);
+    PPSIM_RETURN_IF_ERROR(write_trace_file(options.trace, job->step.timed_run()));
   }
   if (output.json) {
     output.print(contended_job_json(*job));

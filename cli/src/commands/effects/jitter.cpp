@@ -111,23 +111,21 @@ Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, c
           {"transport", transport_name(step.capabilities())}};
 }
 
-int run(const JitterOptions& options, const Output& output) {
-  const auto disturbances = disturbances_of(options.disturbances);
-  if (!disturbances) return report(disturbances.error(), output);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  const auto step = evaluated("jitter", read_subject(options.input, options.costs), *capabilities, output);
-  if (!step) return report_on(*capabilities, step.error(), output);
+Expected<int> run(const JitterOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto disturbances, disturbances_of(options.disturbances));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  const auto step = evaluated("jitter", read_subject(options.input, options.costs), capabilities, output);
+  if (!step) return report_on(capabilities, step.error(), output);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const auto spread = step_spread(*step, {.disturbances = *disturbances,
-                                          .samples = disturbances->is_random() ? options.samples : 1,
-                                          .seed = options.disturbances.seed,
-                                          .threads = options.jobs.value_or(cores)});
-  if (!spread) return report(spread.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto spread,
+                         step_spread(*step, {.disturbances = disturbances,
+                                             .samples = disturbances.is_random() ? options.samples : 1,
+                                             .seed = options.disturbances.seed,
+                                             .threads = options.jobs.value_or(cores)}));
   if (output.json) {
-    output.print(step_spread_json(*step, options, *spread));
+    output.print(step_spread_json(*step, options, spread));
   } else {
-    print_text(*step, options, *spread);
+    print_text(*step, options, spread);
   }
   return kDone;
 }

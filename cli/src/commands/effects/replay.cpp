@@ -189,18 +189,16 @@ Expected<void> write_replay(const ReplayOptions& options, const Outcome& outcome
   return write_trace_file(options.output, {outcome.changed, outcome.replay, no_costs, no_sizes, true});
 }
 
-int run(const ReplayOptions& options, const Output& output) {
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  const auto outcome = replayed_step(options, *capabilities, output);
-  if (!outcome) return report(outcome.error(), output);
-  if (auto written = write_replay(options, *outcome); !written) return report(written.error(), output);
-  if (outcome->computation_alone)
+Expected<int> run(const ReplayOptions& options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto outcome, replayed_step(options, capabilities, output));
+  PPSIM_RETURN_IF_ERROR(write_replay(options, outcome));
+  if (outcome.computation_alone)
     output.note("the trace has no transfers: they take no time, and what they delay is kept as it was");
   if (output.json) {
-    output.print(replay_json(options, *outcome));
+    output.print(replay_json(options, outcome));
   } else {
-    print_text(options, *outcome);
+    print_text(options, outcome);
   }
   return kDone;
 }

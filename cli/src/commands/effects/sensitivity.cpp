@@ -200,22 +200,20 @@ std::string effects_page(const SensitivityOptions& options, const SimulatedStep&
                     command_words(output.arguments), body);
 }
 
-int run_alone(const SensitivityOptions& options, const SimulatedStep& step, const Output& output) {
-  const auto results = sensitivities_of(options, step);
-  if (!results) return report(results.error(), output);
+Expected<int> run_alone(const SensitivityOptions& options, const SimulatedStep& step, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto results, sensitivities_of(options, step));
   if (!options.report.empty()) {
-    const std::string page = effects_page(options, step, *results, output);
-    if (auto written = write_text_file(options.report, page); !written)
-      return report(written.error(), output);
+    const std::string page = effects_page(options, step, results, output);
+    PPSIM_RETURN_IF_ERROR(write_text_file(options.report, page));
   }
   if (!output.json) {
-    print_text(options, step, *results);
+    print_text(options, step, results);
     return kDone;
   }
   Json object = step_json(step);
   object["by"] = options.by;
   object["groups"] = Json::array();
-  for (const Sensitivity& result : *results) object["groups"].push_back(sensitivity_json(result));
+  for (const Sensitivity& result : results) object["groups"].push_back(sensitivity_json(result));
   output.print(object);
   return kDone;
 }
@@ -303,33 +301,31 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
           {"ranges", ranges}};
 }
 
-int run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
-  if (auto same = check_same_work(pair); !same) return report(same.error(), output);
-  const auto results = break_evens(options, pair);
-  if (!results) return report(results.error(), output);
+Expected<int> run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_same_work(pair));
+  PPSIM_ASSIGN_OR_RETURN(const auto results, break_evens(options, pair));
   if (!output.json) {
-    print_break_evens(pair, *results);
+    print_break_evens(pair, results);
     return kDone;
   }
   Json object = step_json(pair.first);
   object["against"] = step_json(pair.second);
   object["break_even"] = Json::array();
-  for (const BreakEven& result : *results) object["break_even"].push_back(break_even_json(pair, result));
+  for (const BreakEven& result : results) object["break_even"].push_back(break_even_json(pair, result));
   output.print(object);
   return kDone;
 }
 
-int run(const SensitivityOptions& options, const Output& output) {
+Expected<int> run(const SensitivityOptions& options, const Output& output) {
   if (!options.costs.given())
-    return report(without_costs("sensitivity", options.input, {options.input.input}), output);
-  if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return report(capabilities.error(), output);
-  auto step = evaluated_one(options, options.input.input, *capabilities, output);
-  if (!step) return report_on(*capabilities, step.error(), output);
+    return tl::unexpected(without_costs("sensitivity", options.input, {options.input.input}));
+  PPSIM_RETURN_IF_ERROR(check_per(options.per, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  auto step = evaluated_one(options, options.input.input, capabilities, output);
+  if (!step) return report_on(capabilities, step.error(), output);
   if (options.against.empty()) return run_alone(options, *step, output);
-  auto other = evaluated_one(options, options.against, *capabilities, output);
-  if (!other) return report_on(*capabilities, other.error(), output);
+  auto other = evaluated_one(options, options.against, capabilities, output);
+  if (!other) return report_on(capabilities, other.error(), output);
   // As they were asked for: two variants of one schedule need two names.
   step->name = options.input.input;
   other->name = options.against;

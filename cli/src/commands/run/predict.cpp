@@ -316,12 +316,10 @@ Expected<int> predict_all(const PredictOptions& options, const Output& output) {
   return outcome.code();
 }
 
-int run(PredictOptions options, const Output& output) {
-  const auto tied = is_tied(options.measurement.model);
-  if (!tied) return report(tied.error(), output);
-  options.measurement.input.tied = *tied;
-  const Expected<int> code = predict_all(options, output);
-  return code ? *code : report(code.error(), output);
+Expected<int> run(PredictOptions options, const Output& output) {
+  PPSIM_ASSIGN_OR_RETURN(const auto tied, is_tied(options.measurement.model));
+  options.measurement.input.tied = tied;
+  return predict_all(options, output);
 }
 
 void add_options(Command& command, PredictOptions& options) {

@@ -104,14 +104,16 @@ void print(const ProfileOptions& options, const Profile& found, const Expected<v
     output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
 }
 
-int run(const ProfileOptions& options, const Output& output) {
-  if (auto good = check_outputs({options.output}); !good) return report(good.error(), output);
-  const auto found = profiled(options.measurement);
-  if (!found) return report(found.error(), output);
-  const auto written = write_text_file(options.output, to_json(found->tables));
-  if (options.output == "-") return written ? kDone : report(written.error(), output);
+Expected<int> run(const ProfileOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_outputs({options.output}));
+  PPSIM_ASSIGN_OR_RETURN(const auto found, profiled(options.measurement));
+  const auto written = write_text_file(options.output, to_json(found.tables));
+  if (options.output == "-") {
+    PPSIM_RETURN_IF_ERROR(written);
+    return kDone;
+  }
   if (!written) std::cerr << "ppsim: " << written.error() << '\n';
-  print(options, *found, written, output);
+  print(options, found, written, output);
   return written ? kDone : exit_code(written.error().code);
 }
 

@@ -96,27 +96,24 @@ Expected<void> check_batch(const RunCommandOptions& options) {
                     {.found = "--transport " + options.device.transport, .expected = "--transport mpi"});
 }
 
-int print_sbatch(const RunCommandOptions& options, const Output& output) {
-  if (auto good = check_batch(options); !good) return report(good.error(), output);
-  if (auto good = check_algorithms(options.device); !good) return report(good.error(), output);
-  const auto prepared = prepare(options);
-  if (!prepared) return report(prepared.error(), output);
-  if (auto good = check_backend_of(options.device, *prepared->model, prepared->program.pipeline()); !good)
-    return report(good.error(), output);
-  const auto script =
-      sbatch_script({.name = prepared->subject.name,
-                     .ranks = prepared->program.pipeline().ranks(),
-                     .ranks_per_node = options.ranks_per_node,
-                     .ranks_per_gpu = options.device.ranks_per_device,
-                     .on_gpus = options.device.backend == "cuda",
-                     .one_process = options.device.backend == "cuda" && !is_by_nccl(options.device),
-                     .transport_given = options.transport_given},
-                    output.arguments);
-  if (!script) return report(script.error(), output);
+Expected<int> print_sbatch(const RunCommandOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_batch(options));
+  PPSIM_RETURN_IF_ERROR(check_algorithms(options.device));
+  PPSIM_ASSIGN_OR_RETURN(const auto prepared, prepare(options));
+  PPSIM_RETURN_IF_ERROR(check_backend_of(options.device, *prepared.model, prepared.program.pipeline()));
+  PPSIM_ASSIGN_OR_RETURN(const auto script, sbatch_script({.name = prepared.subject.name,
+                                                           .ranks = prepared.program.pipeline().ranks(),
+                                                           .ranks_per_node = options.ranks_per_node,
+                                                           .ranks_per_gpu = options.device.ranks_per_device,
+                                                           .on_gpus = options.device.backend == "cuda",
+                                                           .one_process = options.device.backend == "cuda" &&
+                                                                          !is_by_nccl(options.device),
+                                                           .transport_given = options.transport_given},
+                                                          output.arguments));
   if (output.json) {
-    output.print({{"script", *script}});
+    output.print({{"script", script}});
   } else {
-    std::cout << *script;
+    std::cout << script;
   }
   return kDone;
 }
@@ -161,8 +158,8 @@ Expected<void> check_inputs(const RunCommandOptions& options) {
   return prepare(options).map([](const Prepared&) {});
 }
 
-int run(const RunCommandOptions& options, const Output& output) {
-  if (auto good = check_run_options(options); !good) return report(good.error(), output);
+Expected<int> run(const RunCommandOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_run_options(options));
   if (options.emit_sbatch) return print_sbatch(options, output);
   const auto on_each = [&](const Output& own, Bootstrap* processes) {
     return run_prepared(options, own, processes);
@@ -172,14 +169,12 @@ int run(const RunCommandOptions& options, const Output& output) {
   // elsewhere, too.
   if (const auto good = open_backend(options.device); !good) {
     const auto inputs = check_inputs(options);
-    return report(inputs ? good.error() : inputs.error(), output);
+    return tl::unexpected(inputs ? good.error() : inputs.error());
   }
   if (options.device.backend == "cuda")
     return on_launched_processes(output, !is_by_nccl(options.device), on_each);
-  if (auto alone = check_alone("--transport mpi, or a start without a launcher"); !alone)
-    return report(alone.error(), output);
-  const Expected<int> code = run_prepared(options, output, nullptr);
-  return code ? *code : report(code.error(), output);
+  PPSIM_RETURN_IF_ERROR(check_alone("--transport mpi, or a start without a launcher"));
+  return run_prepared(options, output, nullptr);
 }
 
 /// The backend, and its processes.

@@ -14,14 +14,14 @@ namespace ppsim::cli {
 namespace {
 
 /// For every number of ranks as well. Sizes are for one number of ranks.
-int run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
-                  const Output& output) {
+Expected<int> run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
+                            const Output& output) {
   if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty()) {
-    return report({ErrorCode::bad_argument,
-                   "without --ranks, --all-microbatches decides deadlock freedom for every number of ranks, "
-                   "without costs, --properties and --memory-limit",
-                   {.found = options.input.input, .expected = "--ranks P"}},
-                  output);
+    return make_error(
+        ErrorCode::bad_argument,
+        "without --ranks, --all-microbatches decides deadlock freedom for every number of ranks, "
+        "without costs, --properties and --memory-limit",
+        {.found = options.input.input, .expected = "--ranks P"});
   }
   const ProgramForRanks program_for = [&](int ranks, int microbatches) -> Expected<Program> {
     InputOptions input = options.input;
@@ -58,27 +58,23 @@ std::string not_for_all(const VerifyRequest& options) {
 }
 
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
-int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
-            const Output& output) {
+Expected<int> run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
+                      const Output& output) {
   if (!options.makespan_limit.empty() || options.for_all.size() + options.spread.size() > 0) {
-    return report({ErrorCode::bad_argument,
-                   "the time of a step grows with the microbatches",
-                   {.found = "--all-microbatches", .expected = "--microbatches M"}},
-                  output);
+    return make_error(ErrorCode::bad_argument, "the time of a step grows with the microbatches",
+                      {.found = "--all-microbatches", .expected = "--microbatches M"});
   }
   if (!not_for_all(options).empty()) {
-    return report({ErrorCode::bad_argument,
-                   "--all-microbatches is for a NAME, without --microbatches, --certificate and --repair",
-                   {.found = not_for_all(options), .expected = "a NAME alone"}},
-                  output);
+    return make_error(ErrorCode::bad_argument,
+                      "--all-microbatches is for a NAME, without --microbatches, --certificate and --repair",
+                      {.found = not_for_all(options), .expected = "a NAME alone"});
   }
   const bool has_ranks = options.input.ranks || said_by_name(options.input.input).ranks != 0;
   if (!has_ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
   if (options.costs.recompute == "adaptive") {
-    return report({ErrorCode::bad_argument,
-                   "--recompute adaptive chooses for one number of microbatches",
-                   {.found = "--all-microbatches", .expected = "another --recompute, or --microbatches M"}},
-                  output);
+    return make_error(
+        ErrorCode::bad_argument, "--recompute adaptive chooses for one number of microbatches",
+        {.found = "--all-microbatches", .expected = "another --recompute, or --microbatches M"});
   }
   if (options.costs.spread.global_batch_size != CostOptions().spread.global_batch_size)
     output.note("ppsim: --global-batch-size is left out: every number of microbatches is asked about");
@@ -95,7 +91,7 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   for (int m = 1; m <= kMaxTriedMicrobatches && !asked; ++m) {
     const auto program = program_for(m);
     if (!program && (m == kMaxTriedMicrobatches || program.error().code != ErrorCode::bad_argument))
-      return report(program.error(), output);
+      return tl::unexpected(program.error());
   }
   const auto repetitions = [&] {
     return repetitions_of(options, policy, [&](int m) { return subject_for(options, m); });
@@ -111,24 +107,23 @@ std::string why_not_asked(const VerifyReport& report) {
   return deadlock->notes.empty() ? "nothing was asked" : deadlock->notes.front();
 }
 
-int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
-            const Output& output) {
+Expected<int> run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
+                      const Output& output) {
   tell_decided(options);
   auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
   if (!answered) return answered.error();
   auto& answer = *answered;
   if (!answer) {
     annotate(options, answer, output);
-    return report(answer.error(), output);
+    return tl::unexpected(answer.error());
   }
   add_devices(options, *answer);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
   if (!options.certificate.empty() && verdict_exit(answer->report) == kDone) {
-    auto certificate = make_certificate(answer->analyzed, answer->asked, answer->report);
-    if (!certificate) return report(certificate.error(), output);
-    if (!options.transport.name.empty()) certificate->transport = options.transport.name;
-    if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
-      return report(written.error(), output);
+    PPSIM_ASSIGN_OR_RETURN(auto certificate,
+                           make_certificate(answer->analyzed, answer->asked, answer->report));
+    if (!options.transport.name.empty()) certificate.transport = options.transport.name;
+    PPSIM_RETURN_IF_ERROR(write_text_file(options.certificate, to_json(certificate)));
   }
   const std::optional<Remedy> remedy = find_remedy(options, *answer);
   const auto written = write_repaired(options, remedy);
@@ -171,10 +166,10 @@ Expected<void> add_target(VerifyRequest& request) {
   return {};
 }
 
-int run_asked(VerifyRequest options, const Output& output) {
-  if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
-  if (auto good = add_target(options); !good) return report(good.error(), output);
-  if (const auto kinds = kinds_of(options.repair_with); !kinds) return report(kinds.error(), output);
+Expected<int> run_asked(VerifyRequest options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(add_usual_costs(options));
+  PPSIM_RETURN_IF_ERROR(add_target(options));
+  PPSIM_RETURN_IF_ERROR(kinds_of(options.repair_with));
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
   options.decided = std::make_shared<DecidedSoFar>();
@@ -182,23 +177,20 @@ int run_asked(VerifyRequest options, const Output& output) {
   if (!options.policy.empty()) {
     policy = policy_from_name(options.policy);
     if (!policy) {
-      return report({ErrorCode::bad_argument,
-                     "unknown --communicators",
-                     {.found = options.policy,
-                      .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"}},
-                    output);
+      return make_error(ErrorCode::bad_argument, "unknown --communicators",
+                        {.found = options.policy,
+                         .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"});
     }
   }
   if (!options.other.empty()) return verify_never_slower(options, policy, output);
   return options.all_microbatches ? run_all(options, policy, output) : run_one(options, policy, output);
 }
 
-int run(VerifyRequest options, const Output& output) {
+Expected<int> run(VerifyRequest options, const Output& output) {
   options.start = std::chrono::steady_clock::now();
   if (!options.memory_budget.empty()) {
-    const auto budget = parse_size(options.memory_budget);
-    if (!budget) return report(budget.error(), output);
-    options.budget = *budget;
+    PPSIM_ASSIGN_OR_RETURN(const auto budget, parse_size(options.memory_budget));
+    options.budget = budget;
   }
   return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
     options.queries = folder;

@@ -198,18 +198,17 @@ Expected<void> add_makespan(const VerifyRequest& request, const Subject& subject
   return space_of(request, subject, 0).map([&](const CostSpace& costs) { options.costs = costs.bounds(); });
 }
 
-int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
-                        const Output& output) {
-  if (auto good = check_other_options(request); !good) return report(good.error(), output);
-  const auto comparison = compared(request, policy);
-  if (!comparison) return report(comparison.error(), output);
+Expected<int> verify_never_slower(const VerifyRequest& request,
+                                  const std::optional<CommunicatorPolicy>& policy, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_other_options(request));
+  PPSIM_ASSIGN_OR_RETURN(const auto comparison, compared(request, policy));
   if (output.json) {
-    output.print(comparison_json(request, *comparison));
+    output.print(comparison_json(request, comparison));
   } else {
-    print_text(request, *comparison);
+    print_text(request, comparison);
   }
-  if (std::holds_alternative<Slower>(comparison->answer.verdict)) return kRefuted;
-  return std::holds_alternative<Unknown>(comparison->answer.verdict) ? kUnknown : kDone;
+  if (std::holds_alternative<Slower>(comparison.answer.verdict)) return kRefuted;
+  return std::holds_alternative<Unknown>(comparison.answer.verdict) ? kUnknown : kDone;
 }
 
 }  // namespace ppsim::cli

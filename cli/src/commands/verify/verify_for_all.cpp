@@ -125,8 +125,8 @@ std::string advice(int exit, const AllMicrobatchesReport& report) {
 
 }  // namespace
 
-int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
-                   const Output& output) {
+Expected<int> verify_for_all(const VerifyRequest& request, const AllPrograms& programs,
+                             const VerifyOptions& asked, const Output& output) {
   const ProgramFor& program_for = programs.program_for;
   AllMicrobatchesOptions options = asked_of_all(asked);
   options.sample_limit = request.sample_limit;
@@ -136,7 +136,7 @@ int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, co
   });
   if (!answered) return answered.error();
   const auto& answers = *answered;
-  if (!answers) return report(answers.error(), output);
+  if (!answers) return tl::unexpected(answers.error());
   const int exit = verdict_exit(*answers);
   if (output.json) {
     output.print(report_for_all_json(program_for, asked, *answers));
@@ -219,27 +219,26 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 
 }  // namespace
 
-int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
-                         const Output& output) {
+Expected<int> verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
+                                   const Output& output) {
   const ProgramForRanks& program_for = programs.program_for;
   // Where nothing is asked for: under ordered launches a proof for all ranks is found of few schedules.
   TransportChoice choice = request.transport;
   if (choice.name.empty()) choice.name = "in-process";
-  const auto transport = capabilities_of(choice, request.costs.spread);
-  if (!transport) return report(transport.error(), output);
+  PPSIM_ASSIGN_OR_RETURN(const auto transport, capabilities_of(choice, request.costs.spread));
   const auto answered = within_limits(request, output, [&] {
-    return verify_all_ranks(program_for, request.solver_options(), *transport, programs.repetitions_for);
+    return verify_all_ranks(program_for, request.solver_options(), transport, programs.repetitions_for);
   });
   if (!answered) return answered.error();
   const auto& answer = *answered;
-  if (!answer) return report(answer.error(), output);
+  if (!answer) return tl::unexpected(answer.error());
   if (output.json) {
     Json object = all_ranks_json(program_for, *answer);
-    object["transport"] = transport_name(*transport);
+    object["transport"] = transport_name(transport);
     output.print(object);
   } else {
-    std::cout << transport_line(*transport) << '\n';
-    print_all_ranks(program_for, *answer, *transport);
+    std::cout << transport_line(transport) << '\n';
+    print_all_ranks(program_for, *answer, transport);
   }
   if (std::holds_alternative<Refuted>(answer->verdict)) return kRefuted;
   return std::holds_alternative<Unknown>(answer->verdict) ? kUnknown : kDone;

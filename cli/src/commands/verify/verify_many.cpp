@@ -195,24 +195,22 @@ bool is_many(const VerifyRequest& request) {
           !find_schedule(request.inputs.front()));
 }
 
-int verify_many(const VerifyRequest& request, const Output& output) {
-  if (auto good = check_request(request); !good) return report(good.error(), output);
-  const auto policies = policies_of(request.policy);
-  if (!policies) return report(policies.error(), output);
-  const auto files = files_of(request.inputs);
-  if (!files) return report(files.error(), output);
+Expected<int> verify_many(const VerifyRequest& request, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_request(request));
+  PPSIM_ASSIGN_OR_RETURN(const auto policies, policies_of(request.policy));
+  PPSIM_ASSIGN_OR_RETURN(const auto files, files_of(request.inputs));
   Table table(output.json);
   std::size_t done = 0;
-  for (const std::string& file : *files) {
+  for (const std::string& file : files) {
     VerifyRequest single = request;
     single.input.input = file;
-    for (const Policy& policy : *policies) {
+    for (const Policy& policy : policies) {
       single.start = std::chrono::steady_clock::now();
       Row row{file, policy, verify_input(single, policy)};
       if (row.answer) add_devices(single, *row.answer);
       table.add(row);
       annotate(single, row.answer, output);
-      output.done(++done, files->size() * policies->size());
+      output.done(++done, files.size() * policies.size());
     }
   }
   return table.finish(output);

@@ -120,7 +120,7 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
                                           VerifyOptions& options);
 
 /// `verify --never-slower-than`: decides, prints, and returns the exit code.
-int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
+Expected<int> verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
                         const Output& output);
 
 /// `work` within the limits of the request. Where they do not suffice, says so; then the exit code is
@@ -167,7 +167,7 @@ void annotate(const VerifyRequest& request, const Expected<VerifyAnswer>& answer
 [[nodiscard]] bool is_many(const VerifyRequest& request);
 /// One table for one or more files under one or more policies; returns the exit code that goes before the
 /// others.
-int verify_many(const VerifyRequest& request, const Output& output);
+Expected<int> verify_many(const VerifyRequest& request, const Output& output);
 
 /// Advice on removing a deadlock: changes to the Program, buffers of the transport.
 struct Remedy {
@@ -217,7 +217,7 @@ struct AllPrograms {
   std::function<Repetitions()> repetitions;
 };
 /// `verify --all-microbatches`: decides, prints, and returns the exit code.
-int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
+Expected<int> verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
                    const Output& output);
 
 /// The same for all numbers of ranks.
@@ -226,7 +226,7 @@ struct AllRanksPrograms {
   RepetitionsForRanks repetitions_for;
 };
 /// `verify --all-microbatches` without --ranks: for every number of ranks as well.
-int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
+Expected<int> verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
                          const Output& output);
 
 }  // namespace ppsim::cli

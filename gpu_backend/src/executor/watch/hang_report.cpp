@@ -18,7 +18,8 @@ WaitAnalysis analysis_of(const Program& program, const ExecutionGraph& graph,
 }  // namespace
 
 std::vector<Wait> hang_report(const Program& program, const ExecutionGraph& graph,
-                              const std::vector<RankQueue>& queues, const std::vector<InstructionState>& states) {
+                              const std::vector<RankQueue>& queues,
+                              const std::vector<InstructionState>& states) {
   const WaitAnalysis analysis = analysis_of(program, graph, states);
   std::vector<Wait> report;
   for (const RankQueue& queue : queues) {

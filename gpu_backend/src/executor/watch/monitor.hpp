@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "executor/rank_queues.hpp"
 #include "executor/memory/memory_meter.hpp"
+#include "executor/rank_queues.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
@@ -25,9 +25,9 @@ enum class StepEnd : std::uint8_t { finished, deadlock, failed, late, stopped };
 /// The one place where instructions start and complete. All transitions happen under one mutex, each later
 /// than the one before; so memory is metered exactly, and a replay of the trace meters the same.
 ///
-/// Hangs are recognised exactly. A queue either runs or waits for something that only a running queue can bring
-/// about, and whoever brings it about counts it as running again at that moment: no queue running means that
-/// none ever will. A transfer in flight counts as a running queue. Where other processes may bring
+/// Hangs are recognised exactly. A queue either runs or waits for something that only a running queue can
+/// bring about, and whoever brings it about counts it as running again at that moment: no queue running means
+/// that none ever will. A transfer in flight counts as a running queue. Where other processes may bring
 /// something about, the monitor only says that this one is quiet.
 class Monitor final : public CompletionSink {
  public:

@@ -83,8 +83,8 @@ void KeySearch::change(ListRules& rules) {
     case 0:
     case 1:
     case 2:
-      return shift_strand(rules, static_cast<int>(random_.below(static_cast<std::int64_t>(shop_.strands.size()))),
-                        shift());
+      return shift_strand(
+          rules, static_cast<int>(random_.below(static_cast<std::int64_t>(shop_.strands.size()))), shift());
     case 3:
     case 4:
       return shift_alike(rules);

@@ -7,9 +7,10 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// A search of the rules by which list_rows makes orders: keys of whole strands, of strands that are alike on all
-/// ranks, or of the tasks of a rank within a while are shifted; the patience and the limits of stages change.
-/// One change of a strand changes what all of its microbatches do, where a Walk needs a step for each of them.
+/// A search of the rules by which list_rows makes orders: keys of whole strands, of strands that are alike on
+/// all ranks, or of the tasks of a rank within a while are shifted; the patience and the limits of stages
+/// change. One change of a strand changes what all of its microbatches do, where a Walk needs a step for each
+/// of them.
 class KeySearch {
  public:
   KeySearch(const Shop& shop, std::uint64_t seed) : shop_(shop), random_(seed), timed_(shop) {}

@@ -19,11 +19,11 @@ Shop::Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& r
     const int stage = number / chain.phases();
     const int phase = number % chain.phases();
     Strand strand{.rank = chain.rank_of_stage(stage),
-              .stage = stage,
-              .phase = phase,
-              .duration = chain.duration(stage, phase),
-              .take = rooms.take[at],
-              .give = rooms.give[at]};
+                  .stage = stage,
+                  .phase = phase,
+                  .duration = chain.duration(stage, phase),
+                  .take = rooms.take[at],
+                  .give = rooms.give[at]};
     const bool first = stage == 0;
     const bool last = stage + 1 == chain.stages();
     int from = stage;

@@ -12,8 +12,8 @@ struct Shop {
   /// What it refers to outlives it.
   Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
 
-  /// What precedes a strand's tasks microbatch by microbatch: of F and I the stage that it reads from, of W its
-  /// I. The first F has nothing.
+  /// What precedes a strand's tasks microbatch by microbatch: of F and I the stage that it reads from, of W
+  /// its I. The first F has nothing.
   struct Strand {
     int rank = 0;
     int stage = 0;
@@ -38,10 +38,10 @@ struct Shop {
   int microbatches;
   std::vector<Strand> strands;
   std::vector<std::vector<int>> strands_of;  ///< by rank
-  std::vector<Slot> work;                  ///< by rank
-  std::vector<Bytes> capacity;             ///< by rank
-  std::vector<Bytes> weight_room;          ///< by rank: what the W that takes most takes, of B nothing
-  std::vector<Bytes> backward_room;        ///< by rank: with which an I and its W, or a B, can run
+  std::vector<Slot> work;                    ///< by rank
+  std::vector<Bytes> capacity;               ///< by rank
+  std::vector<Bytes> weight_room;            ///< by rank: what the W that takes most takes, of B nothing
+  std::vector<Bytes> backward_room;          ///< by rank: with which an I and its W, or a B, can run
 
  private:
   void reserve(std::size_t rank, int stage);

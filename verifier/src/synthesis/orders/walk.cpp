@@ -152,7 +152,8 @@ void Walk::find_critical() {
     const Slot start = timed_.start(task);
     const int place = timed_.place(task);
     const int before = place > 0 ? timed_.row(strand.rank)[static_cast<std::size_t>(place) - 1] : -1;
-    const int source = strand.source < 0 ? -1 : strand.source * shop_.microbatches + task % shop_.microbatches;
+    const int source =
+        strand.source < 0 ? -1 : strand.source * shop_.microbatches + task % shop_.microbatches;
     const bool by_row = before >= 0 && timed_.end(before) == start;
     const bool by_source = source >= 0 && source != before && timed_.end(source) + strand.lag == start;
     if (!by_row && !by_source) return;

@@ -101,9 +101,7 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
   return info(kind).microbatch == MicrobatchUse::required;
 }
 /// F, B, I, W or R: what runs a stage of the model.
-[[nodiscard]] constexpr bool computes_stage(OpKind kind) {
-  return has_slice(kind) && is_compute(kind);
-}
+[[nodiscard]] constexpr bool computes_stage(OpKind kind) { return has_slice(kind) && is_compute(kind); }
 /// Those that read the weights: W needs activations and gradients alone.
 [[nodiscard]] constexpr bool reads_weights(OpKind kind) {
   return computes_stage(kind) && kind != OpKind::backward_weight;

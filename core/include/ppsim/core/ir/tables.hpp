@@ -54,8 +54,8 @@ struct UnitCosts {
 [[nodiscard]] CostClass cost_class_of(const Action& action);
 
 /// The key of a size. `subject` is a stage or a block, as tensor_kind.def says for the kind; `peer` the
-/// other stage of an edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a workspace and `forward`
-/// elsewhere. -1 in a table's key matches anything.
+/// other stage of an edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a
+/// workspace and `forward` elsewhere. -1 in a table's key matches anything.
 struct SizeClass {
   TensorKind kind = TensorKind::parameters;
   std::int32_t subject = -1;
