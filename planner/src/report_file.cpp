@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/writers/report.hpp"
@@ -17,23 +18,16 @@ std::vector<ReportFact> hashes_of(const TimedRun& run) {
           {"sizes", sizes_hash(run.sizes), kPlain, true}};
 }
 
-template <class T>
-std::string written(const T& value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
 ReportEntry entry_of(const SimulatedStep& step) {
   ReportEntry entry{step.name, step.timed_run(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
   entry.step = step.step();
-  entry.facts = {{"pipeline", written(step.program().pipeline())},
-                 {"transport", written(step.capabilities())}};
+  entry.facts = {{"pipeline", as_text(step.program().pipeline())},
+                 {"transport", as_text(step.capabilities())}};
   if (step.costs.notes) entry.facts.push_back({"model", step.costs.notes->workload});
-  if (step.costs.layout) entry.facts.push_back({"layout", written(*step.costs.layout)});
+  if (step.costs.layout) entry.facts.push_back({"layout", as_text(*step.costs.layout)});
   if (step.costs.recompute != StageRecompute())
-    entry.facts.push_back({"recompute", written(step.costs.recompute)});
+    entry.facts.push_back({"recompute", as_text(step.costs.recompute)});
   if (step.costs.memory_limit) {
     entry.facts.push_back({"memory of this run", step.fits() ? "fits" : "does not fit",
                            step.fits() ? ReportFact::Tone::good : ReportFact::Tone::bad});
@@ -57,8 +51,8 @@ Expected<void> write_overlay(const std::string& path, const std::vector<ReportEn
 
 ReportEntry measured_entry(const TimedRun& measured, const RunMetrics& metrics) {
   ReportEntry entry{"measured", measured, metrics};
-  entry.facts = {{"pipeline", written(measured.program.pipeline())},
-                 {"transport", written(measured.analyzed.capabilities())}};
+  entry.facts = {{"pipeline", as_text(measured.program.pipeline())},
+                 {"transport", as_text(measured.analyzed.capabilities())}};
   const auto hashes = hashes_of(measured);
   entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
   entry.sizes_known = !measured.sizes.entries().empty();

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
@@ -75,12 +76,6 @@ std::string formula(std::string_view text) {
   return cell + "`";
 }
 
-std::string example_text(const ScheduleParameters& example) {
-  std::ostringstream out;
-  out << example;
-  return out.str();
-}
-
 std::string sentence(std::string_view text) {
   std::string result = std::string(text) + ".";
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') result.front() -= 'a' - 'A';
@@ -101,13 +96,13 @@ void write_table(std::ostream& out, const std::vector<ScheduleSheet>& sheets) {
 
 void write_section(std::ostream& out, const ScheduleSheet& sheet) {
   const ScheduleInfo& info = *sheet.info;
-  out << "\n## " << info.name << "\n\n![" << info.name << " with " << example_text(sheet.example)
+  out << "\n## " << info.name << "\n\n![" << info.name << " with " << as_text(sheet.example)
       << "](schedules/" << info.name << ".svg)\n\n"
       << sentence(info.summary) << "\n\n- Paper: " << info.paper << "\n- Placement: " << info.placement
       << "\n- Constraints: " << info.constraints << '\n';
   if (!info.forms.bubble.empty()) out << "- Bubble: `" << info.forms.bubble << "`\n";
   if (!info.forms.peak.empty()) out << "- Peak activations: `" << info.forms.peak << "`\n";
-  out << "- Example, " << example_text(sheet.example) << ": bubble " << percent(sheet.bubble_fraction)
+  out << "- Example, " << as_text(sheet.example) << ": bubble " << percent(sheet.bubble_fraction)
       << " of the makespan, " << percent(sheet.bubble_fraction_span) << " of the longest rank's span; peak "
       << number(sheet.peak_activations) << ", parameters " << number(sheet.parameter_copies) << '\n';
   for (const SettingInfo& setting : info.settings) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <sstream>
 #include <thread>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/simulator/engine/batch.hpp"
@@ -226,11 +226,9 @@ Expected<void> check_durations(const CostSweep& sweep) {
     const auto below = std::ranges::find_if(column.durations, [](Nanoseconds ns) { return ns < 0; });
     if (below == column.durations.end()) continue;
     const auto index = static_cast<std::size_t>(below - column.durations.begin());
-    std::ostringstream key;
-    key << column.key;
     return tl::unexpected(
         at_point(index, {ErrorCode::bad_argument,
-                         "a duration of " + key.str() + " is below 0",
+                         "a duration of " + as_text(column.key) + " is below 0",
                          {.found = std::to_string(*below) + " ns", .expected = "0 or more"}}));
   }
   return {};

@@ -7,13 +7,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
-#include <sstream>
 
 #include "columns/arrays.hpp"
 #include "cost_binding.hpp"
 #include "pictures.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
@@ -75,12 +75,6 @@ T one_from_json(const std::string& text, const char* what) {
   auto ir = value_of(ir_from_json(text, "<json>"));
   if (auto* value = std::get_if<T>(&ir)) return std::move(*value);
   throw CoreError({ErrorCode::bad_file, "another kind of file", {.file = "<json>", .expected = what}});
-}
-
-std::string pipeline_text(const Pipeline& pipeline) {
-  std::ostringstream text;
-  text << pipeline;
-  return text.str();
 }
 
 std::vector<int> placement_of(const Pipeline& pipeline) {
@@ -231,7 +225,7 @@ void bind_schedule(nb::module_& module) {
       .def("__len__", &Schedule::action_count)
       .def("__hash__", [](const Schedule& schedule) { return nb::hash(nb::cast(to_json(schedule))); })
       .def("__repr__", [](const Schedule& schedule) {
-        return "<ppsim.Schedule " + schedule.name() + ": " + pipeline_text(schedule.pipeline()) + ">";
+        return "<ppsim.Schedule " + schedule.name() + ": " + as_text(schedule.pipeline()) + ">";
       });
 }
 
@@ -288,7 +282,7 @@ void bind_program(nb::module_& module) {
       .def("__hash__", [](const Program& program) { return nb::hash(nb::cast(program_hash(program))); })
       .def("__repr__", [](const Program& program) {
         return "<ppsim.Program " + std::to_string(program.size()) +
-               " instructions: " + pipeline_text(program.pipeline()) + ">";
+               " instructions: " + as_text(program.pipeline()) + ">";
       });
 }
 

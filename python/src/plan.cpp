@@ -5,9 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <sstream>
 
 #include "cost_binding.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/plan.hpp"
 #include "ppsim/workload/validated.hpp"
@@ -49,13 +49,6 @@ PlanRequest request_of(const PlanWords& words) {
   return request;
 }
 
-template <class T>
-std::string text_of(const T& value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
 nb::dict choice_data(const PlanChoice& choice) {
   const Parallelism& spread = choice.spread;
   nb::dict data;
@@ -71,13 +64,13 @@ nb::dict choice_data(const PlanChoice& choice) {
   data["microbatches"] = spread.microbatches();
   data["dtype"] = std::string(data_type_name(spread.dtype));
   data["fsdp"] = spread.sharded_parameters;
-  data["recompute"] = text_of(spread.recompute);
+  data["recompute"] = as_text(spread.recompute);
   return data;
 }
 
 nb::dict row_data(const PlanRow& row) {
   nb::dict data = choice_data(row.choice);
-  data["name"] = text_of(row.choice);
+  data["name"] = as_text(row.choice);
   data["layout"] = layout_text(row.layout);
   data["step_ns"] = row.step;
   data["layers_ns"] = row.parts.layers;

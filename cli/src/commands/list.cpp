@@ -2,10 +2,10 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
 
 #include "command.hpp"
 #include "plugins/plugins.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/files.hpp"
@@ -148,10 +148,8 @@ Listing stack_listing() {
 Listing job_listing() {
   Listing listing{{"name", "model", "cluster", "nodes", "parallelism", "schedule", "source"}, {}};
   for (const TrainingJob& job : job_presets()) {
-    std::ostringstream spread;
-    spread << job.parallelism;
     listing.rows.push_back(
-        {job.name, job.model, job.cluster, job.nodes, spread.str(), job.schedule, job.source});
+        {job.name, job.model, job.cluster, job.nodes, as_text(job.parallelism), job.schedule, job.source});
   }
   return listing;
 }

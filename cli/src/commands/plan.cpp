@@ -11,6 +11,7 @@
 #include "options/plan_options.hpp"
 #include "options/transport_choice.hpp"
 #include "plan_page.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/workload/validated.hpp"
 #include "processes/interruption.hpp"
@@ -19,12 +20,6 @@ namespace ppsim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string text_of(const PlanChoice& choice) {
-  std::ostringstream text;
-  text << choice;
-  return text.str();
-}
 
 /// The progress of the search, and the best so far for an interrupt.
 class PlanWatch {
@@ -54,7 +49,7 @@ class PlanWatch {
  private:
   void keep(const PlanProgress& progress) {
     best_ = progress.best->step;
-    const std::string line = time_text(best_) + "  " + text_of(progress.best->choice) + "\n" +
+    const std::string line = time_text(best_) + "  " + as_text(progress.best->choice) + "\n" +
                              plan_command(options_, progress.best->choice) + "\n";
     KnownSoFar known;
     known.note = "the best plan so far, of which no bound says how far it is from the best";
@@ -84,7 +79,7 @@ class PlanWatch {
 };
 
 Json row_json(const PlanOptions& options, const PlanRow& row) {
-  return {{"plan", text_of(row.choice)},
+  return {{"plan", as_text(row.choice)},
           {"step_ns", row.step},
           {"layers_ns", row.parts.layers},
           {"bubble_ns", row.parts.bubble},
@@ -138,7 +133,7 @@ std::string table_of(const std::vector<PlanRow>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PlanRow& row = rows[i];
     const std::string number = std::to_string(i + 1);
-    table.push_back({number + (number.size() < 2 ? "   " : "  ") + text_of(row.choice), time_text(row.step),
+    table.push_back({number + (number.size() < 2 ? "   " : "  ") + as_text(row.choice), time_text(row.step),
                      time_text(row.parts.layers), time_text(row.parts.bubble),
                      time_text(row.parts.communication), time_text(row.parts.step_end),
                      size_text(row.peak_bytes), std::to_string(static_cast<long long>(row.tokens_per_second)),
@@ -186,7 +181,7 @@ void print_found(const PlanOptions& options, const Answer& answer) {
   if (plan.best.size() > 1) std::cout << compared_text(best, plan.best[1], "The runner-up");
   for (const PlanRival& rival : answer.rivals) std::cout << compared_text(best, rival.row, rival.asked);
   if (plan.fastest_misfit)
-    std::cout << compared_text(best, *plan.fastest_misfit, text_of(plan.fastest_misfit->choice));
+    std::cout << compared_text(best, *plan.fastest_misfit, as_text(plan.fastest_misfit->choice));
   std::cout << "Layout of the best: " << best.layout << '\n';
   if (answer.proof) std::cout << "Verified: " << proof_text(*answer.proof) << ".\n";
   std::cout << "Searched " << plan.counts.spreads << " parallelisms and microbatch sizes: bounds of "
@@ -251,7 +246,7 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
               size_text(answer.request.work.cluster.gpu.memory_bytes - answer.request.min_spare_bytes) +
               " of a GPU");
   const PlanRow& row = *answer.plan.tightest;
-  output.note("ppsim: the least is " + size_text(row.peak_bytes) + ", of " + text_of(row.choice) +
+  output.note("ppsim: the least is " + size_text(row.peak_bytes) + ", of " + as_text(row.choice) +
               "; more nodes or --fix fsdp=on need less");
   output.note(plan_command(options, row.choice));
   return kDoesNotFit;

@@ -1,20 +1,14 @@
 #include "plan_page.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "command.hpp"
 #include "options/plan_options.hpp"
 #include "output/chart_page.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 
 namespace ppsim::cli {
 namespace {
-
-std::string choice_text(const PlanRow& row) {
-  std::ostringstream text;
-  text << row.choice;
-  return text.str();
-}
 
 /// Plot and table, which lead to each other.
 class PlanPage {
@@ -36,7 +30,7 @@ class PlanPage {
     known_.push_back(row);
     plot_.points.push_back(
         {static_cast<double>(row.peak_bytes) / 1e9, static_cast<double>(row.step) / 1e6,
-         label + ": " + choice_text(row) + ", " + time_text(row.step) + ", " + size_text(row.peak_bytes), id,
+         label + ": " + as_text(row.choice) + ", " + time_text(row.step) + ", " + size_text(row.peak_bytes), id,
          mark});
     rows_.push_back(
         {id,
@@ -60,7 +54,7 @@ class PlanPage {
  private:
   [[nodiscard]] std::string details(const PlanRow& row) const {
     const PlanRow& best = plan_.best.front();
-    std::string text = html_text(choice_text(row));
+    std::string text = html_text(as_text(row.choice));
     if (row.step > best.step)
       text += "<br>slower than the best: " + html_text(planner::why_slower(best, row));
     return text + "<details><summary>command</summary><pre>" + html_text(plan_command(options_, row.choice)) +

@@ -5,6 +5,7 @@
 
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 
 namespace ppsim::cli {
@@ -54,9 +55,7 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   costs.spread.global_batch_size = given.global_batch_size;
   costs.spread.sequence = given.sequence;
   costs.dtype = data_type_name(choice.spread.dtype);
-  std::ostringstream recompute;
-  recompute << choice.spread.recompute;
-  costs.recompute = recompute.str();
+  costs.recompute = as_text(choice.spread.recompute);
   costs.layout = choice.layout == LayoutRule::even ? "even" : "auto";
   return costs;
 }
@@ -155,8 +154,6 @@ std::string maxtext(const PlanRow& row) {
 std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
   const PlanChoice& choice = row.choice;
   const Parallelism& spread = choice.spread;
-  std::ostringstream recompute;
-  recompute << spread.recompute;
   const Json object = {{"schedule", choice.schedule},
                        {"chunks", choice.chunks ? Json(*choice.chunks) : Json()},
                        {"nodes", choice.nodes},
@@ -169,7 +166,7 @@ std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
                        {"global_batch_size", spread.global_batch_size},
                        {"dtype", std::string(data_type_name(spread.dtype))},
                        {"fsdp", spread.sharded_parameters},
-                       {"recompute", recompute.str()},
+                       {"recompute", as_text(spread.recompute)},
                        {"layout", layout_text(row.layout)},
                        {"command", plan_command(options, choice)}};
   return object.dump(2) + "\n";

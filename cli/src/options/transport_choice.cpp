@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <iostream>
-#include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
 
@@ -20,11 +20,7 @@ Named named(const TransportCapabilities& capabilities) {
   if (capabilities.launches == LaunchChain() && capabilities.is_certain())
     return {"in-process, mpi or copy", "queues are independent"};
   const std::string_view name = name_of(capabilities);
-  if (name.empty()) {
-    std::ostringstream text;
-    text << capabilities;
-    return {"of its own", text.str()};
-  }
+  if (name.empty()) return {"of its own", as_text(capabilities)};
   const auto known = std::ranges::find(transports(), name, &Transport::name);
   const bool computes = capabilities.launches.compute && !known->capabilities.launches.compute;
   return {std::string(name),

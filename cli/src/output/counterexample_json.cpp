@@ -1,7 +1,7 @@
-#include <sstream>
 
 #include "commands/verify/verify_parts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 
 namespace ppsim::cli {
 Json place_json(const Place& place) {
@@ -63,11 +63,8 @@ Json json_of(const Program& program, const MemoryOverrun& overrun) {
 
 Json json_of(const Program& program, const LateEnd& late) {
   Json result = {{"makespan_ns", late.makespan}, {"limit_ns", late.limit}};
-  for (const auto& [cost_class, duration] : late.costs.entries()) {
-    std::ostringstream name;
-    name << cost_class;
-    result["costs_ns"][name.str()] = duration;
-  }
+  for (const auto& [cost_class, duration] : late.costs.entries())
+    result["costs_ns"][as_text(cost_class)] = duration;
   for (const TimedStep& step : late.critical_path) {
     Json item = place_json(place_of(program, step.instruction));
     item["start_ns"] = step.start;

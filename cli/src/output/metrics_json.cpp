@@ -1,9 +1,9 @@
 #include "metrics_json.hpp"
 
-#include <sstream>
 
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/memory/allocator_peaks.hpp"
 #include "ppsim/planner/memory/peak_contents.hpp"
@@ -134,11 +134,7 @@ Json evaluation_json(const SimulatedStep& step) {
   }
   add_notes(step, object);
   if (step.costs.layout) object["layout"] = layout_text(*step.costs.layout);
-  if (step.costs.tokens_per_step) {
-    std::ostringstream recompute;
-    recompute << step.costs.recompute;
-    object["recompute"] = recompute.str();
-  }
+  if (step.costs.tokens_per_step) object["recompute"] = as_text(step.costs.recompute);
   if (step.costs.tokens_per_step) {
     object["tokens_per_second"] = tokens_per_second(step.work(), step.step());
     object["model_flops_utilization"] = model_flops_utilization(step.work(), step.step());

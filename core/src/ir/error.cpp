@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
@@ -48,10 +49,6 @@ std::ostream& operator<<(std::ostream& out, const Error& error) {
   return out;
 }
 
-std::string to_string(const Error& error) {
-  std::ostringstream out;
-  out << error;
-  return out.str();
-}
+std::string to_string(const Error& error) { return as_text(error); }
 
 }  // namespace ppsim

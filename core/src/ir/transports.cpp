@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 
 namespace ppsim {
@@ -71,9 +71,7 @@ std::string transport_text(const TransportCapabilities& capabilities) {
   if (capabilities == rendezvous()) return "in-process, mpi or copy";
   if (const auto* const found = std::ranges::find_if(kTransports, same); found != kTransports.end())
     return std::string(found->name);
-  std::ostringstream text;
-  text << capabilities;
-  return text.str();
+  return as_text(capabilities);
 }
 
 }  // namespace ppsim

@@ -1,9 +1,9 @@
 #include "ppsim/core/ir/units.hpp"
 
 #include <cmath>
-#include <sstream>
 #include <string>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim {
@@ -23,9 +23,7 @@ std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
 std::int64_t checked_round(double value) {
   constexpr double kLimit = 0x1p63;
   if (value > -kLimit && value < kLimit) return std::llround(value);
-  std::ostringstream text;
-  text << value;
-  throw Overflow(text.str());
+  throw Overflow(as_text(value));
 }
 
 }  // namespace ppsim

@@ -1,10 +1,10 @@
 #include "admission.hpp"
 
 #include <array>
-#include <sstream>
 #include <string_view>
 
 #include "ppsim/core/execution/well_formed.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 
@@ -34,12 +34,6 @@ Expected<void> refuse(const std::string& why, ErrorPlace place = {}) {
   return make_error(ErrorCode::refused,
                     why + "; verify it with these sizes and this transport, or run it unverified",
                     std::move(place));
-}
-
-std::string text_of(const TransportCapabilities& capabilities) {
-  std::ostringstream text;
-  text << capabilities;
-  return text.str();
 }
 
 /// The properties that a run relies on. A bound on memory is not among them: the pool is planned from the
@@ -73,7 +67,7 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
   PPSIM_RETURN_IF_ERROR(check_certificate(certificate, program, &sizes));
   if (check_carries_over(options.capabilities, certificate, program, &sizes)) return {};
   return refuse("the certificate is for another transport",
-                {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
+                {.found = as_text(certificate.capabilities), .expected = as_text(options.capabilities)});
 }
 
 /// The same with the file of the certificate in what is wrong with it.

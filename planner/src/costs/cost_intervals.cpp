@@ -5,11 +5,11 @@
 #include <cmath>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "decimal.hpp"
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim::planner {
@@ -190,10 +190,8 @@ CostSpace stage_costs(const CostIntervals& intervals, int stages) {
 CostSpace spread_costs(const CostTable& costs, std::int64_t millionths) {
   CostSpace space;
   for (const auto& [key, duration] : costs.entries()) {
-    std::ostringstream name;
-    name << key;
     const auto off = static_cast<Nanoseconds>((Wide{duration} * millionths + kMillion - 1) / kMillion);
-    space.set(key, space.add({name.str(), duration - off, checked_add(duration, off)}));
+    space.set(key, space.add({as_text(key), duration - off, checked_add(duration, off)}));
   }
   return space;
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 #include <utility>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::planner {
@@ -48,10 +48,8 @@ Expected<void> add_varying(const VaryingCosts& varying, DisturbedItems& made,
     any = any || in;
   }
   if (any || !varying.group) return {};
-  std::ostringstream found;
-  found << *varying.group;
   return make_error(ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
-                    {.found = found.str(), .expected = "a kind, rank, stage, link or class that it has"});
+                    {.found = as_text(*varying.group), .expected = "a kind, rank, stage, link or class that it has"});
 }
 
 Expected<void> add_slow_rank(const SlowRank& slow, DisturbedItems& made) {

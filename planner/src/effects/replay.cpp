@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "effects/replay_parts.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/simulator/effects/factor_draws.hpp"
 
@@ -249,10 +249,8 @@ Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayC
         costs.messages[i].arrival = simulator::scaled_cost(costs.messages[i].arrival, one.factor);
     }
     if (any) continue;
-    std::ostringstream found;
-    found << one.group;
     return make_error(ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
-                      {.found = found.str(), .expected = "a kind, rank, stage, link or class that it has"});
+                      {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
   }
   return {};
 }

@@ -1,18 +1,12 @@
 #include "ppsim/planner/effects/sensitivity.hpp"
 
 #include <algorithm>
-#include <sstream>
 
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/workload/analytic.hpp"
 
 namespace ppsim::planner {
 namespace {
-
-std::string text_of(const CostGroup& group) {
-  std::ostringstream text;
-  text << group;
-  return text.str();
-}
 
 /// The items of a group: how many, and what they take.
 struct GroupCosts {
@@ -64,7 +58,7 @@ void add_scaled(const StepLine& line, Sensitivity& result) {
 
 Expected<Sensitivity> sensitivity(const PricedItems& items, const CostGroup& group) {
   const GroupCosts costs = costs_of_group(items, group);
-  Sensitivity result{.group = text_of(group), .actions = costs.actions, .total = costs.total};
+  Sensitivity result{.group = as_text(group), .actions = costs.actions, .total = costs.total};
   PPSIM_ASSIGN_OR_RETURN(const auto scaled, scaled_line(items, group));
   add_scaled(scaled, result);
   PPSIM_ASSIGN_OR_RETURN(const auto added, added_line(items, group, costs.smallest));
@@ -153,12 +147,12 @@ Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& 
   const GroupCosts b = costs_of_group(others, change.group);
   if (a.actions == 0 && b.actions == 0) {
     return make_error(ErrorCode::bad_argument, "neither schedule has anything of this group of costs",
-                      {.found = text_of(change.group), .expected = "a group of one of them"});
+                      {.found = as_text(change.group), .expected = "a group of one of them"});
   }
   const CostChange done{change.group, change.added || (a.total == 0 && b.total == 0)};
   PPSIM_ASSIGN_OR_RETURN(const auto segments, segments_of(items, done));
   PPSIM_ASSIGN_OR_RETURN(const auto other_segments, segments_of(others, done));
-  return BreakEven{text_of(done.group), done.added, shorter_ranges(segments, other_segments),
+  return BreakEven{as_text(done.group), done.added, shorter_ranges(segments, other_segments),
                    common_cost(a, b)};
 }
 

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "plan/space.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/plan.hpp"
 
@@ -39,8 +40,6 @@ Expected<std::map<std::string, std::vector<std::string>>> items_of(std::string_v
 /// How a choice says each of its parts.
 std::vector<std::pair<std::string, std::string>> words_of(const PlanChoice& choice) {
   const Parallelism& spread = choice.spread;
-  std::ostringstream recompute;
-  recompute << spread.recompute;
   return {{"nodes", std::to_string(choice.nodes)},
           {"schedule", choice.schedule},
           {"chunks", choice.chunks ? std::to_string(*choice.chunks) : "as many as it has"},
@@ -50,7 +49,7 @@ std::vector<std::pair<std::string, std::string>> words_of(const PlanChoice& choi
           {"cp", std::to_string(spread.context)},
           {"ep", std::to_string(spread.expert)},
           {"microbatch size", std::to_string(spread.microbatch_size)},
-          {"recompute", recompute.str()},
+          {"recompute", as_text(spread.recompute)},
           {"layout", std::string(layout_rule_name(choice.layout))},
           {"dtype", std::string(data_type_name(spread.dtype))},
           {"fsdp", spread.sharded_parameters ? "on" : "off"}};

@@ -108,9 +108,7 @@ Expected<PlannedPoint> planned_point(const StudyPoint& point) {
 }
 
 PointResult impossible(const Error& error) {
-  std::ostringstream reason;
-  reason << error;
-  return {.status = PointStatus::impossible, .reason = reason.str()};
+  return {.status = PointStatus::impossible, .reason = to_string(error)};
 }
 
 }  // namespace

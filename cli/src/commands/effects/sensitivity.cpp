@@ -13,6 +13,7 @@
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -66,12 +67,6 @@ std::string ratio_number(double number) {
 
 std::string factor_text(const Ratio& factor) {
   return factor.is_infinite() ? "any" : "x" + ratio_number(factor.value());
-}
-
-std::string exact_text(const Ratio& ratio) {
-  std::ostringstream out;
-  out << ratio;
-  return out.str();
 }
 
 /// The gain or loss of a step, "+0.33 %".
@@ -150,8 +145,8 @@ Json growth_json(const StepGrowth& growth) {
           {"slope_above", growth.above.slope},
           {"holds_from", growth.from.value()},
           {"holds_to", finite(growth.to)},
-          {"holds_from_exact", exact_text(growth.from)},
-          {"holds_to_exact", growth.to.is_infinite() ? Json() : Json(exact_text(growth.to))}};
+          {"holds_from_exact", as_text(growth.from)},
+          {"holds_to_exact", growth.to.is_infinite() ? Json() : Json(as_text(growth.to))}};
 }
 
 Json sensitivity_json(const Sensitivity& of) {
@@ -292,7 +287,7 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
   Json ranges = Json::array();
   for (const ShorterRange& range : result.ranges) {
     ranges.push_back({{"from", range.from.value()},
-                      {"from_exact", exact_text(range.from)},
+                      {"from_exact", as_text(range.from)},
                       {"shorter", range.shorter == 0 ? Json() : Json(shorter_name(pair, range.shorter))}});
   }
   return {{"group", result.group},

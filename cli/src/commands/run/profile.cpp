@@ -1,8 +1,8 @@
 #include <iostream>
-#include <sstream>
 
 #include "command_line/validators.hpp"
 #include "options/measurement.hpp"
+#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
@@ -71,17 +71,11 @@ Expected<Profile> profiled(const Measurement& measurement) {
   return Profile{*std::move(tables), algorithms.added_to(kernels)};
 }
 
-std::string class_text(const CostClass& key) {
-  std::ostringstream text;
-  text << key;
-  return text.str();
-}
-
 void print_text(const Tables& tables) {
   std::vector<std::vector<std::string>> rows = {
       {"action", "samples", "lower quartile", "median", "upper quartile", "mean"}};
   for (const auto& [key, spread] : tables.spreads) {
-    rows.push_back({class_text(key), std::to_string(spread.samples), time_text(spread.lower_quartile),
+    rows.push_back({as_text(key), std::to_string(spread.samples), time_text(spread.lower_quartile),
                     time_text(spread.median), time_text(spread.upper_quartile),
                     time_text(tables.costs(key))});
   }
