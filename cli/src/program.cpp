@@ -114,7 +114,7 @@ int run(int argc, char** argv) {
   }
   Terminal terminal(!output.json);
   output.terminal = &terminal;
-  const Expected<int> code = (*action)(output);
+  const auto code = (*action)(output);
   return flushed(code ? *code : report(code.error(), output), output);
 }
 

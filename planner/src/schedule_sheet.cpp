@@ -96,8 +96,8 @@ void write_table(std::ostream& out, const std::vector<ScheduleSheet>& sheets) {
 
 void write_section(std::ostream& out, const ScheduleSheet& sheet) {
   const ScheduleInfo& info = *sheet.info;
-  out << "\n## " << info.name << "\n\n![" << info.name << " with " << as_text(sheet.example)
-      << "](schedules/" << info.name << ".svg)\n\n"
+  out << "\n## " << info.name << "\n\n![" << info.name << " with " << as_text(sheet.example) << "](schedules/"
+      << info.name << ".svg)\n\n"
       << sentence(info.summary) << "\n\n- Paper: " << info.paper << "\n- Placement: " << info.placement
       << "\n- Constraints: " << info.constraints << '\n';
   if (!info.forms.bubble.empty()) out << "- Bubble: `" << info.forms.bubble << "`\n";

@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-
 #include "cost_binding.hpp"
 #include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"

@@ -30,8 +30,8 @@ class PlanPage {
     known_.push_back(row);
     plot_.points.push_back(
         {static_cast<double>(row.peak_bytes) / 1e9, static_cast<double>(row.step) / 1e6,
-         label + ": " + as_text(row.choice) + ", " + time_text(row.step) + ", " + size_text(row.peak_bytes), id,
-         mark});
+         label + ": " + as_text(row.choice) + ", " + time_text(row.step) + ", " + size_text(row.peak_bytes),
+         id, mark});
     rows_.push_back(
         {id,
          {"<a href=\"#point-" + id + "\">" + html_text(label) + "</a>", details(row), time_text(row.step),

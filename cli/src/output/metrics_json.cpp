@@ -1,6 +1,5 @@
 #include "metrics_json.hpp"
 
-
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/as_text.hpp"

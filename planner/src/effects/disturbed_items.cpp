@@ -48,8 +48,9 @@ Expected<void> add_varying(const VaryingCosts& varying, DisturbedItems& made,
     any = any || in;
   }
   if (any || !varying.group) return {};
-  return make_error(ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
-                    {.found = as_text(*varying.group), .expected = "a kind, rank, stage, link or class that it has"});
+  return make_error(
+      ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
+      {.found = as_text(*varying.group), .expected = "a kind, rank, stage, link or class that it has"});
 }
 
 Expected<void> add_slow_rank(const SlowRank& slow, DisturbedItems& made) {

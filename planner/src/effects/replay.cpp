@@ -249,8 +249,9 @@ Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayC
         costs.messages[i].arrival = simulator::scaled_cost(costs.messages[i].arrival, one.factor);
     }
     if (any) continue;
-    return make_error(ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
-                      {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
+    return make_error(
+        ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
+        {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
   }
   return {};
 }

@@ -58,8 +58,8 @@ struct ContendedStep {
 
 /// A step of one pipeline on NICs of nodes, and that of all GPUs of a job on its cluster.
 Expected<int> run_on_nodes(const ContentionOptions& options, const TransportCapabilities& capabilities,
-                 const Output& output);
+                           const Output& output);
 Expected<int> run_job(const ContentionOptions& options, const TransportCapabilities& capabilities,
-            const Output& output);
+                      const Output& output);
 
 }  // namespace ppsim::cli

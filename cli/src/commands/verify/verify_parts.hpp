@@ -120,8 +120,8 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
                                           VerifyOptions& options);
 
 /// `verify --never-slower-than`: decides, prints, and returns the exit code.
-Expected<int> verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
-                        const Output& output);
+Expected<int> verify_never_slower(const VerifyRequest& request,
+                                  const std::optional<CommunicatorPolicy>& policy, const Output& output);
 
 /// `work` within the limits of the request. Where they do not suffice, says so; then the exit code is
 /// returned, or the process has ended.
@@ -217,8 +217,8 @@ struct AllPrograms {
   std::function<Repetitions()> repetitions;
 };
 /// `verify --all-microbatches`: decides, prints, and returns the exit code.
-Expected<int> verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
-                   const Output& output);
+Expected<int> verify_for_all(const VerifyRequest& request, const AllPrograms& programs,
+                             const VerifyOptions& asked, const Output& output);
 
 /// The same for all numbers of ranks.
 struct AllRanksPrograms {
@@ -227,6 +227,6 @@ struct AllRanksPrograms {
 };
 /// `verify --all-microbatches` without --ranks: for every number of ranks as well.
 Expected<int> verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
-                         const Output& output);
+                                   const Output& output);
 
 }  // namespace ppsim::cli
