@@ -123,11 +123,9 @@ Expected<void> Space::read_words() {
     }
     return {};
   };
-  if (auto good =
-          read("recompute", recomputes_,
-               {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}});
-      !good)
-    return good;
+  PPSIM_RETURN_IF_ERROR(
+      read("recompute", recomputes_,
+           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}));
   PPSIM_RETURN_IF_ERROR(
       read("layout", layouts_, {{"even", LayoutRule::even}, {"auto", LayoutRule::balanced}}));
   PPSIM_RETURN_IF_ERROR(read("dtype", types_,

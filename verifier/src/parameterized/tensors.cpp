@@ -184,10 +184,8 @@ Expected<void> check_tensors(const std::vector<TensorSeries>& tensors, const Sam
                     series.from_start,         series.to_end,
                     series_of(series.writers), series_of(series.users)};
     const auto found = kinds.find(kind);
-    if (auto good =
-            check_kind(series, found == kinds.end() ? std::vector<Instance>() : found->second, sample.k);
-        !good)
-      return good;
+    PPSIM_RETURN_IF_ERROR(
+        check_kind(series, found == kinds.end() ? std::vector<Instance>() : found->second, sample.k));
     if (found != kinds.end()) kinds.erase(found);
   }
   if (!kinds.empty())

@@ -118,7 +118,7 @@ bool is_by_nccl(const BackendChoice& device) {
 }
 
 Expected<void> check_run_options(const RunCommandOptions& options) {
-  if (auto good = check_choice(options.device); !good) return good;
+  PPSIM_RETURN_IF_ERROR(check_choice(options.device));
   const bool emulated = options.device.backend == "emulated";
   if (emulated && options.model != ModelOptions()) {
     return make_error(ErrorCode::bad_argument, "an emulated run computes nothing and has no transformer",
