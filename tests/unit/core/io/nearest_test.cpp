@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
 #include <vector>
+
+#include "ppsim/core/ir/number_text.hpp"
 
 namespace ppsim {
 namespace {
@@ -53,6 +57,40 @@ TEST(Suggestion, SaysNothingOfWhatIsFarOff) {
   EXPECT_EQ(meant("frobnicate", {"simulate", "verify"}), "");
   EXPECT_EQ(meant("--replicas", {"--ranks", "--report"}), "");
   EXPECT_EQ(meant("x", {"xyz"}), "xyz");
+}
+
+struct Named {
+  std::string name;
+};
+
+TEST(UnknownName, NamesAllThatAreKnown) {
+  const std::array<Named, 2> presets = {Named{"zb-h1"}, Named{"zb-v"}};
+  EXPECT_EQ(joined(names_in(presets)), "zb-h1, zb-v");
+  EXPECT_EQ(joined(names_in(presets), "|"), "zb-h1|zb-v");
+  EXPECT_EQ(joined(std::vector<std::string>()), "");
+  const Error error = unknown_name("unknown schedule", "zbv", names_in(presets));
+  EXPECT_EQ(error.code, ErrorCode::bad_argument);
+  EXPECT_EQ(error.message, "unknown schedule (did you mean \"zb-v\"?)");
+  EXPECT_EQ(error.place.found, "zbv");
+  EXPECT_EQ(error.place.expected, "one of zb-h1, zb-v");
+  EXPECT_EQ(unknown_name("unknown schedule", "x", names_in(presets), "").place.expected, "zb-h1, zb-v");
+}
+
+TEST(NumberText, IsANumberAndNothingElse) {
+  EXPECT_EQ(parse_number<int>("-12"), -12);
+  EXPECT_EQ(parse_number<double>("2.5e1"), 25.0);
+  for (const char* text : {"", " 1", "1 ", "+1", "1.5", "x", "2147483648"})
+    EXPECT_EQ(parse_number<int>(text), std::nullopt) << text;
+  EXPECT_EQ(parse_count("0"), 0);
+  EXPECT_EQ(parse_count("-1"), std::nullopt);
+}
+
+TEST(NumberText, IsTakenOffTheStart) {
+  std::string_view text = "12__5";
+  EXPECT_EQ(take_leading_number<int>(text), 12);
+  EXPECT_EQ(text, "__5");
+  EXPECT_EQ(take_leading_number<int>(text), std::nullopt);
+  EXPECT_EQ(text, "__5");
 }
 
 }  // namespace
