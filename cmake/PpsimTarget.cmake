@@ -1,11 +1,12 @@
-# ppsim_add_library(<name> [APART] [SOURCES <file>...] [WITHOUT <regex>] [PUBLIC <target>...] [PRIVATE <target>...] [HEADERS_OF <target>...])
+# ppsim_add_library(<name> [APART <regex>] [SOURCES <file>...] [WITHOUT <regex>] [PUBLIC <target>...] [PRIVATE <target>...] [HEADERS_OF <target>...])
 #
 # Defines ppsim_<name> (alias ppsim::<name>) from src/**.cpp, and SOURCES (generated files), with the public headers
 # in include/. WITHOUT leaves sources out. HEADERS_OF names header-only dependences: they are needed to compile the
 # library, and never to link against an installed one. Sources are compiled several at once (PPSIM_UNITY), so names in
-# them, those in unnamed namespaces too, are told apart within a library; APART compiles each by itself.
+# them, those in unnamed namespaces too, are told apart within a library; APART matches those that are compiled each by
+# itself.
 function(ppsim_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "APART" "WITHOUT" "SOURCES;PUBLIC;PRIVATE;HEADERS_OF")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "APART;WITHOUT" "SOURCES;PUBLIC;PRIVATE;HEADERS_OF")
   set(target ppsim_${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.cpp)
   if(arg_WITHOUT)
@@ -26,8 +27,12 @@ function(ppsim_add_library name)
   foreach(dependence IN LISTS arg_HEADERS_OF)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${dependence}>)
   endforeach()
-  if(PPSIM_UNITY AND NOT arg_APART)
+  if(PPSIM_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+  if(arg_APART)
+    list(FILTER sources INCLUDE REGEX "${arg_APART}")
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   # Generated code stays apart: it is written to be compiled by itself.
   set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

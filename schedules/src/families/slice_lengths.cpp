@@ -9,7 +9,7 @@ namespace ppsim::schedules {
 namespace {
 
 constexpr int kMaxPieces = 2048;
-constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+constexpr Nanoseconds kUnreachable = std::numeric_limits<Nanoseconds>::max();
 
 int pieces_of(const SliceProblem& problem) { return (problem.sequence - 1) / problem.granularity + 1; }
 
@@ -54,7 +54,7 @@ struct Cut {
 /// Slices up to a boundary: the least sum, of several cuts with it the least longest slice, and where the
 /// last slice begins.
 struct Partial {
-  Nanoseconds sum = kNever;
+  Nanoseconds sum = kUnreachable;
   Nanoseconds longest = 0;
   int begin = 0;
 };
@@ -68,7 +68,7 @@ void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, 
     for (int begin = 0; begin < end; ++begin) {
       const Partial& until = before[static_cast<std::size_t>(begin)];
       const Nanoseconds slice = times(begin, end);
-      if (until.sum == kNever || slice >= bound) continue;
+      if (until.sum == kUnreachable || slice >= bound) continue;
       const Partial found{checked_add(until.sum, slice), std::max(until.longest, slice), begin};
       if (std::tie(found.sum, found.longest) < std::tie(best.sum, best.longest)) best = found;
     }
@@ -101,7 +101,7 @@ std::vector<Layer> layers_of(const SliceTimes& times, std::optional<int> slices,
 std::optional<Cut> min_sum(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
   const std::vector<Layer> layers = layers_of(times, slices, bound);
   const Partial& all = layers.back().back();
-  if (all.sum == kNever) return std::nullopt;
+  if (all.sum == kUnreachable) return std::nullopt;
   Cut cut{{}, all.sum, all.longest};
   std::size_t layer = layers.size() - 1;
   for (int end = times.pieces(); end > 0;) {
@@ -149,8 +149,8 @@ Expected<void> check(const SliceProblem& problem) {
 Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost) {
   PPSIM_RETURN_IF_ERROR(check(problem));
   const SliceTimes times(problem, cost);
-  SliceLengths best{{}, kNever};
-  Nanoseconds bound = kNever;
+  SliceLengths best{{}, kUnreachable};
+  Nanoseconds bound = kUnreachable;
   while (const std::optional<Cut> cut = min_sum(times, problem.slices, bound)) {
     const Nanoseconds sum = checked_multiply(problem.microbatches, cut->sum);
     const Nanoseconds time = checked_add(sum, checked_multiply(problem.ranks - 1, cut->longest));

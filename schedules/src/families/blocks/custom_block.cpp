@@ -178,7 +178,7 @@ Reordering reordering_of(const ScheduleParameters& parameters) {
   return word == "peak" ? Reordering::peak : Reordering::ranks;
 }
 
-Expected<Schedule> generate(const ScheduleParameters& parameters) {
+Expected<Schedule> generate_custom(const ScheduleParameters& parameters) {
   return repeat_block(std::string(kName), {.block = read_block(parameters).block,
                                            .microbatches = parameters.microbatches,
                                            .reordering = reordering_of(parameters)});
@@ -203,7 +203,7 @@ ScheduleInfo building_block() {
       .max_chunks = kMaxChunks,
       .settings = kSettings,
       .refusal = refusal,
-      .generate = generate,
+      .generate = generate_custom,
       .repetitions = repetitions,
       .forms = {},
   };

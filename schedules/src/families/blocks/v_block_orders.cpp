@@ -43,7 +43,7 @@ VBlock block_of(const Slope& slope, int ranks) {
   return block;
 }
 
-int floor_division(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
+int whole_intervals(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 /// Activations that a rank holds in its steady state; 0 where two actions share a slot.
 int rank_peak(const std::array<int, 4>& offsets, int interval) {
@@ -64,8 +64,8 @@ int rank_peak(const std::array<int, 4>& offsets, int interval) {
   for (std::size_t now = 0; now < 2; ++now) {
     int live = 0;
     for (std::size_t chunk = 0; chunk < 2; ++chunk) {
-      live += floor_division(offsets[now] - offsets[chunk], interval) -
-              floor_division(offsets[now] - ends[chunk], interval);
+      live += whole_intervals(offsets[now] - offsets[chunk], interval) -
+              whole_intervals(offsets[now] - ends[chunk], interval);
     }
     peak = std::max(peak, live);
   }
@@ -124,13 +124,13 @@ VRow merged(const Slots& slots) {
   return row;
 }
 
-struct Place {
+struct RowPlace {
   int rank = 0;
   int ranks = 1;
   int peak = 2;
 };
 
-void even_begin(VRow& row, const Place& at) {
+void even_begin(VRow& row, const RowPlace& at) {
   const auto end = std::find(row.begin(), row.end(), VKind::input_up);
   std::array<int, kVKinds> left = {};
   for (auto i = row.begin(); i != end; ++i) ++left[static_cast<std::size_t>(*i)];
