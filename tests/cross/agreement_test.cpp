@@ -16,7 +16,7 @@
 #include "ppsim/verifier/verify.hpp"
 #include "support/random_case.hpp"
 
-namespace ppsim {
+namespace ppsim::agreement_test {
 namespace {
 
 constexpr int kPrograms = 10'000;
@@ -183,4 +183,4 @@ TEST_P(Agreement, OnMemory) {
 INSTANTIATE_TEST_SUITE_P(Shards, Agreement, testing::Range(0, kShards));
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::agreement_test

@@ -10,7 +10,7 @@
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::flash_attention_test {
 
 using namespace gpu_backend;
 namespace {
@@ -135,4 +135,4 @@ TEST(FlashAttentionOnFake, AStreamThatIsNotSetIsARace) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::flash_attention_test

@@ -11,7 +11,7 @@
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/sliced_programs.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_slices_test {
 
 using namespace gpu_backend;
 namespace {
@@ -197,4 +197,4 @@ TEST(GpuSlices, TakeGradientsFromLaterSlicesWhenTheyAreReady) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::gpu_slices_test

@@ -17,7 +17,7 @@
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_transformer_test {
 
 using namespace gpu_backend;
 namespace {
@@ -233,4 +233,4 @@ TEST(GpuTransformerTraining, LearnsInBf16AsInFloat32) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::gpu_transformer_test

@@ -13,7 +13,7 @@
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/vocabulary_cases.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_vocabulary_test {
 
 using namespace gpu_backend;
 namespace {
@@ -230,4 +230,4 @@ TEST(GpuVocabulary, IsRefusedAsOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::gpu_vocabulary_test

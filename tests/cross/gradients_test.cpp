@@ -13,7 +13,7 @@
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::gradients_test {
 namespace {
 
 std::unique_ptr<CpuStageModel> transformer(Arithmetic arithmetic) {
@@ -81,4 +81,4 @@ TEST(Gradients, AreBitEqualInFloat32WhereTheyAccumulateInAscendingOrder) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::gradients_test

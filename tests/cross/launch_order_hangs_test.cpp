@@ -13,7 +13,7 @@
 #include "support/random_case.hpp"
 #include "support/regressions.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::launch_order_hangs_test {
 namespace {
 
 constexpr int kShards = 4;
@@ -136,4 +136,4 @@ TEST(LaunchOrderRegressions, HangOnOneHardwareQueueAndRunOnceTheyAreRepaired) {
 }
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::launch_order_hangs_test

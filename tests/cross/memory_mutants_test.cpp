@@ -9,7 +9,7 @@
 #include "support/reachable_states.hpp"
 #include "support/small_program.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::memory_mutants_test {
 namespace {
 
 constexpr int kShards = 4;
@@ -151,4 +151,4 @@ TEST_P(MemoryMutants, AreRefutedWhereSomeStateNeedsMore) {
 INSTANTIATE_TEST_SUITE_P(Shards, MemoryMutants, testing::Range(0, kShards));
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::memory_mutants_test

@@ -17,7 +17,7 @@
 #include "support/mutants.hpp"
 #include "support/small_program.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::mutation_score_test {
 namespace {
 
 constexpr int kShards = 10;
@@ -296,4 +296,4 @@ TEST_P(MutationScore, IsAllOfThem) {
 INSTANTIATE_TEST_SUITE_P(Shards, MutationScore, testing::Range(0, kShards));
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::mutation_score_test

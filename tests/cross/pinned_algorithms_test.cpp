@@ -16,7 +16,7 @@
 #include "support/fake_gpu/transformer.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::pinned_algorithms_test {
 
 using namespace gpu_backend;
 namespace {
@@ -270,4 +270,4 @@ TEST(PinnedAlgorithms, OfAnotherNumberOfMultiprocessorsAreNotTaken) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::pinned_algorithms_test

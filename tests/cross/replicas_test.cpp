@@ -15,7 +15,7 @@
 #include "support/fake_gpu/run.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::replicas_test {
 namespace {
 
 constexpr int kReplicas = 3;
@@ -90,4 +90,4 @@ TEST(ReplicasCross, LearnAsOnePipelineWithAllMicrobatches) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::replicas_test

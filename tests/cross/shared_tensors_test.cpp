@@ -17,7 +17,7 @@
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::shared_tensors_test {
 
 using namespace gpu_backend;
 namespace {
@@ -218,4 +218,4 @@ TEST(SharedTensors, TiedWeightsAreAnotherModel) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::shared_tensors_test

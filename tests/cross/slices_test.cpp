@@ -12,7 +12,7 @@
 #include "support/sliced_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::slices_test {
 namespace {
 
 using test::for_each_sliced;
@@ -156,4 +156,4 @@ TEST(Slices, HaveTheLengthsOfTheModel) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::slices_test

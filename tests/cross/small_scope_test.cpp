@@ -11,7 +11,7 @@
 #include "support/reachable_states.hpp"
 #include "support/small_scope.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::small_scope_test {
 namespace {
 
 /// Powers of 4, of which at most two count at once, to classes of tensors in an order that the number draws.
@@ -182,4 +182,4 @@ TEST_P(SmallSample, OfThreeRanksAgreesWithEveryState) {
 INSTANTIATE_TEST_SUITE_P(Shards, SmallSample, testing::Range(0, 4));
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::small_scope_test

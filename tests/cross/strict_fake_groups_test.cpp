@@ -12,7 +12,7 @@
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::strict_fake_groups_test {
 namespace {
 
 void expect_finished(const std::string& name, const Program& program, const CudaOptions& options) {
@@ -105,4 +105,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, StrictFakePaired,
                          });
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::strict_fake_groups_test

@@ -12,7 +12,7 @@
 #include "support/fake_gpu/run.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::strict_fake_node_test {
 namespace {
 
 constexpr int kDevices = 8;
@@ -123,4 +123,4 @@ TEST(StrictFakeNodes, TwoHostsGiveTheGradientsOfTheUnpipelinedModel) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::strict_fake_node_test

@@ -24,7 +24,7 @@
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
-namespace ppsim {
+namespace ppsim::strict_fake_test {
 namespace {
 
 constexpr int kPrograms = 5'000;
@@ -321,4 +321,4 @@ TEST_P(StrictFakeAgreement, WithOneHardwareQueue) {
 INSTANTIATE_TEST_SUITE_P(Shards, StrictFakeAgreement, testing::Range(0, kShards));
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::strict_fake_test

@@ -14,7 +14,7 @@
 #include "support/small_transformer.hpp"
 #include "support/watching_model.hpp"
 
-namespace ppsim {
+namespace ppsim::training_test {
 namespace {
 
 /// Next tokens of a walk over a vocabulary: three of four follow from the token before.
@@ -170,4 +170,4 @@ TEST(LongRuns, TheHighWaterMarkIsThePeakOfTheRunsOwnTracesWithinWhatIsProved) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::training_test

@@ -18,7 +18,7 @@
 #include "support/reachable_states.hpp"
 #include "support/small_program.hpp"
 
-namespace ppsim::test {
+namespace ppsim::test::transport_memory_test {
 namespace {
 
 constexpr int kShards = 4;
@@ -308,4 +308,4 @@ TEST_P(TransportMemory, IsThatOfAllStatesAndHoldsWhereItsCertificateIsTaken) {
 INSTANTIATE_TEST_SUITE_P(Shards, TransportMemory, testing::Range(0, kShards));
 
 }  // namespace
-}  // namespace ppsim::test
+}  // namespace ppsim::test::transport_memory_test

@@ -17,7 +17,7 @@
 #include "support/fake_gpu/run.hpp"
 #include "support/vocabulary_cases.hpp"
 
-namespace ppsim {
+namespace ppsim::vocabulary_test {
 namespace {
 
 using Case = test::VocabularyCase;
@@ -244,4 +244,4 @@ TEST(Vocabulary, IsRefusedWhereItsCollectivesAreOthers) {
 }
 
 }  // namespace
-}  // namespace ppsim
+}  // namespace ppsim::vocabulary_test

@@ -1,10 +1,8 @@
+#include "support/fake_gpu/answers.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
 namespace {
-
-constexpr int kInvalidValue = 1;
-constexpr int kInvalidHandle = 400;
 
 /// Null where the stream may record the event.
 const char* why_not_recorded(const FakeEvent& event, const FakeStream& stream) {

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "support/fake_gpu/answers.hpp"
+
 namespace ppsim::test {
 namespace {
-
-constexpr int kInvalidValue = 1;
-constexpr int kInvalidContext = 201;
-constexpr int kInvalidHandle = 400;
 
 /// The driver's texts for the errors that tests cause.
 struct KnownError {
@@ -26,8 +24,6 @@ KnownError error_of(int error) {
   }
   return {error, "CUDA_ERROR", "refused by the fake"};
 }
-
-std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
 
 /// Contexts are numbers: 1 + ordinal of the device.
 CUctx_st* context_of(int device) {

@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "support/fake_gpu/answers.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
 namespace {
 
-constexpr int kInvalidValue = 1;
-constexpr int kInvalidHandle = 400;
 constexpr unsigned int kGroupSize = 8;
 
 }  // namespace

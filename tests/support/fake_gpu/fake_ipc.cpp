@@ -2,14 +2,11 @@
 
 #include <cstring>
 
+#include "support/fake_gpu/answers.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
 namespace {
-
-constexpr int kInvalidValue = 1;
-constexpr int kInvalidContext = 201;
-constexpr int kInvalidHandle = 400;
 
 /// A handle is opaque: here the address that the lender has.
 template <class T>
@@ -24,8 +21,6 @@ T* lent_by(const CudaIpcHandle& handle) {
   std::memcpy(&lent, handle.reserved, sizeof lent);
   return lent;
 }
-
-std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
 
 }  // namespace
 

@@ -2,16 +2,10 @@
 
 #include <cstring>
 
+#include "support/fake_gpu/answers.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
-namespace {
-
-constexpr int kInvalidHandle = 400;
-
-std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
-
-}  // namespace
 
 void FakeGpu::fill_values(CudaTable& cuda) {
   cuda.stream_write_value = [this](CUstream_st* handle, CudaAddress address, CudaValue value, unsigned int) {

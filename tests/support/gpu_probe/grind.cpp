@@ -6,7 +6,7 @@ namespace ppsim::test {
 namespace {
 
 constexpr std::int64_t kSize = 512;
-constexpr int kRepeats = 8;
+constexpr int kGrindRepeats = 8;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void Grind::operator()(GpuStream stream) const {
                                .b_column = 1,
                                .c = numbers_ + 2 * kSize * kSize,
                                .c_row = kSize};
-  for (int i = 0; i < kRepeats; ++i) {
+  for (int i = 0; i < kGrindRepeats; ++i) {
     if (machine_.kernels.ring_product(stream, call) != 0)
       throw BackendError(ErrorCode::io, "a kernel could not be launched");
   }

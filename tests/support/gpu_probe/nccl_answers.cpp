@@ -8,7 +8,7 @@
 namespace ppsim::test {
 namespace {
 
-constexpr Nanoseconds kTimeout = 15'000'000'000;
+constexpr Nanoseconds kNcclTimeout = 15'000'000'000;
 constexpr Bytes kMessage = 1 << 20;
 
 /// The outcome of a wait.
@@ -32,7 +32,7 @@ class Communicator {
   }
   /// Waits until the last call is through.
   void settle() {
-    const Nanoseconds give_up = clock_.now() + kTimeout;
+    const Nanoseconds give_up = clock_.now() + kNcclTimeout;
     for (int state = kNcclInProgress; state == kNcclInProgress;) {
       check(nccl_.async_error(communicator_, &state));
       check(state);
@@ -95,7 +95,7 @@ void check_arrived(ProbeStream& stream, const Message& message, std::byte expect
 }
 
 void finish(const ProbeStream& stream) {
-  if (!stream.finishes_within(kTimeout)) throw Hang();
+  if (!stream.finishes_within(kNcclTimeout)) throw Hang();
 }
 
 /// A device that sends a message and receives one.

@@ -13,7 +13,7 @@
 namespace ppsim::test {
 namespace {
 
-constexpr Nanoseconds kTimeout = 2'000'000'000;
+constexpr Nanoseconds kQueueTimeout = 2'000'000'000;
 
 /// Numbers that the host reads and writes whatever the queues of the device are full of.
 class HostNumbers {
@@ -117,14 +117,14 @@ WaitingStreams run_beside_waiting(const ProbeMachine& machine, int parts, int wa
   WaitingStreams result{.waiting = waiting, .kernels_run = true, .all_released = true};
   for (std::size_t p = 0; p < busy.size(); ++p) {
     const auto done = [&] { return numbers.get(1 + p) == 1; };
-    result.kernels_run = within(clock, kTimeout, done) && result.kernels_run;
+    result.kernels_run = within(clock, kQueueTimeout, done) && result.kernels_run;
   }
   numbers.set(0, 1);
   for (const BusyPart& part : busy) {
-    result.all_released = part.stream.finishes_within(kTimeout) && result.all_released;
+    result.all_released = part.stream.finishes_within(kQueueTimeout) && result.all_released;
     if (graphs) continue;
     for (const ProbeStream& one : part.waits)
-      result.all_released = one.finishes_within(kTimeout) && result.all_released;
+      result.all_released = one.finishes_within(kQueueTimeout) && result.all_released;
   }
   return result;
 }
@@ -165,15 +165,15 @@ FullQueue fill_queue(const ProbeMachine& machine, int parts) {
   {
     std::jthread working([&] {
       other.enqueue(grind);
-      ran = other.finishes_within(kTimeout);
+      ran = other.finishes_within(kQueueTimeout);
     });
-    std::this_thread::sleep_for(std::chrono::nanoseconds(filled ? 0 : kTimeout));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(filled ? 0 : kQueueTimeout));
     if (!filled) result.others_run = ran;
     number.set(0, 1);
   }
   filling.join();
   if (result.held_after == kLaunches) result.others_run = ran;
-  result.released = full.finishes_within(kTimeout);
+  result.released = full.finishes_within(kQueueTimeout);
   return result;
 }
 
