@@ -35,13 +35,18 @@ class RankWalk {
   void run(RankId rank) {
     begin(rank);
     for (const InstructionId id : program_.ids_of(rank)) look_at(id);
-    for (const InstructionId id : program_.ids_of(rank)) visit(id);
+    if (waits_for_data_and_queue_alone()) {
+      for (const InstructionId id : program_.ids_of(rank)) visit_alone(id);
+    } else {
+      for (const InstructionId id : program_.ids_of(rank)) visit(id);
+    }
   }
 
  private:
   void begin(RankId rank) {
     rank_ = rank;
     all_belong_ = true;
+    all_single_ = true;
     facts_.forget();
     queue_tail_.assign(static_cast<std::size_t>(program_.queue_count()), InstructionId());
     lanes_.clear();
@@ -54,6 +59,8 @@ class RankWalk {
   /// What others of the rank may wait for wherever they stand.
   void look_at(InstructionId id) {
     const std::span<const Action> actions = program_.actions(id);
+    all_single_ = all_single_ && actions.size() == 1 && program_.after(id).empty() &&
+                  !program_.instruction(id).blocking;
     lanes_.push_back(lane_of(actions.front().kind));
     for (const Action& a : actions) {
       if (facts_.belongs(a, rank_)) {
@@ -101,11 +108,38 @@ class RankWalk {
     emit();
   }
 
+  /// Whether each instruction of the rank is one action, and nothing but its data and its queue holds it up.
+  [[nodiscard]] bool waits_for_data_and_queue_alone() const {
+    return all_single_ && all_belong_ && shards_.empty() && !graph_.capabilities.issue_blocks &&
+           graph_.capabilities.launches.order == LaunchOrder::none;
+  }
+
+  /// visit, of such a rank. What an instruction waits for on its own queue is over with the one before it.
+  void visit_alone(InstructionId id) {
+    waits_.clear();
+    const Action& action = program_.actions(id).front();
+    const std::int8_t lane = lane_of(id);
+    const int queue = lane != kNoLane ? lane : queue_of_[program_.communicators_of(id).front().index()];
+    const InstructionId tail = std::exchange(queue_tail_[static_cast<std::size_t>(queue)], id);
+    data_waits(action, [&](InstructionId on) {
+      if (lane == kNoLane || on >= tail || lane_of(on) != lane) wait(id, on, WaitReason::data);
+    });
+    if (tail.valid()) wait(id, tail, WaitReason::queue);
+    if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, std::exchange(impossible_, {})});
+    emit();
+  }
+
   void data_waits(InstructionId id, const Action& action) {
+    data_waits(action, [&](InstructionId on) { wait(id, on, WaitReason::data); });
+  }
+  /// Calls wait_for(provider) for what an action needs.
+  template <class WaitFor>
+  void data_waits(const Action& action, const WaitFor& wait_for) {
+    if (facts_.for_each_provider(action, wait_for)) return;
     for_each_required(pipeline_, action, rank_, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
       const InstructionId provider = facts_.provider(rank_, fact);
       if (provider.valid()) {
-        wait(id, provider, WaitReason::data);
+        wait_for(provider);
       } else if (!optional) {
         impossible(action, " needs ", fact, ", which is not on the rank");
       }
@@ -185,7 +219,7 @@ class RankWalk {
            (graph_.capabilities.issue_blocks && is_communication(program_.actions(id).front().kind));
   }
 
-  void wait(InstructionId id, InstructionId on, WaitReason reason) {
+  PPSIM_IN_PLACE void wait(InstructionId id, InstructionId on, WaitReason reason) {
     if (on == id) return impossible(program_.actions(id).front(), " waits for itself");
     waits_.push_back({on, reason});
   }
@@ -219,21 +253,31 @@ class RankWalk {
   }
 
   /// Latest first. Data first among equals: "waits for its input" says more than "waits for its queue".
+  [[nodiscard]] static bool is_before(const Wait& a, const Wait& b) {
+    return a.on != b.on ? a.on > b.on : a.reason < b.reason;
+  }
+
   void sort_waits() {
-    const auto before = [](const Wait& a, const Wait& b) {
-      return a.on != b.on ? a.on > b.on : a.reason < b.reason;
-    };
     constexpr std::size_t kFew = 8;  // nearly always, and a general sort takes longer to begin
-    if (waits_.size() > kFew) return std::sort(waits_.begin(), waits_.end(), before);
+    if (waits_.size() > kFew) return std::sort(waits_.begin(), waits_.end(), is_before);
     for (std::size_t i = 1; i < waits_.size(); ++i) {
-      for (std::size_t k = i; k > 0 && before(waits_[k], waits_[k - 1]); --k)
+      for (std::size_t k = i; k > 0 && is_before(waits_[k], waits_[k - 1]); --k)
         std::swap(waits_[k], waits_[k - 1]);
     }
   }
 
   void emit() {
-    if (waits_.size() > 1) return emit_sorted();
-    for (const Wait& wait : waits_) add_predecessor(wait);
+    if (waits_.size() > 2) return emit_sorted();
+    if (waits_.size() == 2) {
+      const bool in_order = is_before(waits_[0], waits_[1]);
+      const Wait& later = waits_[in_order ? 0 : 1];
+      const Wait& earlier = waits_[in_order ? 1 : 0];
+      add_predecessor(later);
+      const std::int8_t lane = lane_of(earlier.on);
+      if (earlier.on != later.on && (lane == kNoLane || lane != lane_of(later.on))) add_predecessor(earlier);
+    } else {
+      for (const Wait& wait : waits_) add_predecessor(wait);
+    }
     graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
   }
 
@@ -265,6 +309,7 @@ class RankWalk {
   std::vector<int> queue_of_;  ///< by communicator
   RankId rank_;
   bool all_belong_ = true;  ///< no action stands on another rank than its own
+  bool all_single_ = true;  ///< instructions are actions, without `after`, and block nothing
   std::vector<InstructionId> queue_tail_;
   std::vector<std::int8_t> lanes_;  ///< by place in the list
   std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD

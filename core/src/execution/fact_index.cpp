@@ -8,13 +8,30 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
     : pipeline_(pipeline),
       recent_(kOpKindCount * static_cast<std::size_t>(pipeline.stages())),
       first_cell_(static_cast<std::size_t>(pipeline.stages()), 0),
-      slices_(static_cast<std::size_t>(pipeline.slices())) {
+      slices_(static_cast<std::size_t>(pipeline.slices())),
+      numbers_(pipeline),
+      passes_(numbers_.count()) {
   const std::size_t cells_of_stage = static_cast<std::size_t>(pipeline.microbatches()) * slices_;
   for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
     const std::span<const StageId> stages = pipeline.stages_of(rank);
     for (std::size_t i = 0; i < stages.size(); ++i) first_cell_[stages[i]] = i * cells_of_stage;
     cells_ = std::max(cells_, stages.size() * cells_of_stage);
   }
+  numbers_.for_each([&](const Action& action) { find(action); });
+}
+
+void FactIndex::find(const Action& action) {
+  const RankId rank = pipeline_.rank_of(action.stage());
+  Pass& pass = passes_[numbers_(action)];
+  pass = {static_cast<std::uint32_t>(needs_.size()), 0, true};
+  for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+    if (!is_dense(rank, fact)) {
+      pass.is_known = false;
+    } else {
+      needs_.push_back({fact.kind, optional, static_cast<std::uint32_t>(cell(fact) - action.mb().index())});
+    }
+  });
+  pass.last = static_cast<std::uint32_t>(needs_.size());
 }
 
 void FactIndex::forget() {

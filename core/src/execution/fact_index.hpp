@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fact_rules.hpp"
+#include "pass_numbers.hpp"
 #include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
@@ -45,7 +46,39 @@ class FactIndex {
     return table.empty() ? InstructionId() : table[cell(fact)];
   }
 
+  /// Calls visit(provider) for what a pass waits for. False where the rules have to be asked: the action has
+  /// no number, waits for more, or for something that no action provides.
+  template <class Visit>
+  [[nodiscard]] bool for_each_provider(const Action& action, Visit&& visit) const {
+    if (!numbers_.has(action)) return false;
+    const Pass& pass = passes_[numbers_(action)];
+    for (std::uint32_t i = pass.first; i < pass.last; ++i) {
+      const Need& need = needs_[i];
+      const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(need.kind)];
+      const InstructionId provider =
+          table.empty() ? InstructionId() : table[need.first_cell + action.mb().index()];
+      if (provider.valid()) {
+        visit(provider);
+      } else if (!need.is_optional) {
+        return false;
+      }
+    }
+    return pass.is_known;
+  }
+
  private:
+  struct Need {
+    FactKind kind = FactKind::forward_done;
+    bool is_optional = false;
+    std::uint32_t first_cell = 0;  ///< of microbatch 0, in the table of the kind
+  };
+  struct Pass {
+    std::uint32_t first = 0;  ///< of needs_
+    std::uint32_t last = 0;
+    bool is_known = false;
+  };
+  void find(const Action& pass);
+
   /// Facts about one stage live on the stage's rank alone, so a dense table per kind is enough. Callers know
   /// the kind when they are compiled, so that nothing is left of the switch where this is inlined.
   [[nodiscard]] PPSIM_IN_PLACE bool is_dense(RankId rank, const Fact& fact) const {
@@ -101,6 +134,9 @@ class FactIndex {
   IdVector<StageId, std::size_t> first_cell_;  ///< in the dense tables, which the stages of a rank share
   std::size_t cells_ = 0;                      ///< of a dense table
   std::size_t slices_;
+  PassNumbers numbers_;
+  std::vector<Pass> passes_;  ///< by number
+  std::vector<Need> needs_;
   std::array<std::vector<InstructionId>, kFactKindCount> dense_;
   std::map<std::pair<RankId, Fact>, InstructionId> sparse_;
 };

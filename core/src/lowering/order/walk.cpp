@@ -1,20 +1,22 @@
 #include "walk.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "action_costs.hpp"
-#include "execution/fact_rules.hpp"
-#include "fact_times.hpp"
-#include "lowering/insert/transfers.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "step_facts.hpp"
 
 namespace ppsim::lowering {
 namespace {
 
 /// Facts that make an update wait for what runs beside compute.
-bool is_communicated(FactKind kind) { return kind == FactKind::reduced || kind == FactKind::collected; }
+bool is_communicated(FactTimes::Place place) {
+  const auto kind = static_cast<FactKind>(place.kind);
+  return kind == FactKind::reduced || kind == FactKind::collected;
+}
 
 /// A step that its rank has come to, and what it waits for.
 struct Pending {
@@ -46,15 +48,13 @@ class Walker {
       : pipeline_(pipeline),
         rows_(rows),
         take_(take),
-        transfers_(pipeline),
         costs_(pipeline, costs),
-        facts_(pipeline),
+        facts_(pipeline, rows, costs_),
         states_(static_cast<std::size_t>(pipeline.ranks())),
         gathered_at_(static_cast<std::size_t>(pipeline.stages()), 0) {}
 
   /// Returns: the makespan.
   Expected<Nanoseconds> run() {
-    facts_.announce(rows_);
     items_.reserve(kTaken);
     for (int r = 0; r < rows_.ranks(); ++r) {
       if (!rows_.after(RankId(r)).empty())
@@ -72,21 +72,6 @@ class Walker {
  private:
   static constexpr std::size_t kTaken = 4096;  ///< items at a time
 
-  /// Writes the time of everything that the completion of a step makes true, on other ranks too.
-  void provide(const Step& step, RankId rank, Nanoseconds end) {
-    for (const Action& action : step.actions()) {
-      provide(action, rank, end);
-      transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
-        provide(receive, receiver, checked_add(end, costs_.of_transfer(send)));
-      });
-    }
-  }
-
-  void provide(const Action& action, RankId rank, Nanoseconds end) {
-    for_each_provided(pipeline_, action, rank,
-                      [&](const Fact& fact) PPSIM_IN_PLACE { facts_.set(facts_.place_of(fact, rank), end); });
-  }
-
   void load_head(RankId rank, std::size_t position) {
     const std::span<const Step> row = rows_[rank];
     while (position < row.size() && row[position].idle()) ++position;
@@ -103,9 +88,9 @@ class Walker {
     if (position == row.size()) return;
     const Action& first = row[position].actions().front();
     const bool updates = first.kind == OpKind::optimizer;
-    for_each_need(row[position], rank, [&](const Fact& fact, FactTimes::Place place) {
+    facts_.for_each_need(row[position], rank, [&](FactTimes::Place place) {
       head.needs.push_back(place);
-      head.fills_gaps = head.fills_gaps || (updates && is_communicated(fact.kind));
+      head.fills_gaps = head.fills_gaps || (updates && is_communicated(place));
     });
     // Actions off the compute queue are due by their place in the row, a collective between passes by the
     // passes.
@@ -125,18 +110,6 @@ class Walker {
     const std::size_t begin = state.next_edge;
     while (state.next_edge < edges.size() && edges[state.next_edge].later == position) ++state.next_edge;
     state.head.after = {edges.data() + begin, state.next_edge - begin};
-  }
-
-  /// Calls visit(fact, place) for the facts that a step waits for.
-  template <class Visit>
-  void for_each_need(const Step& step, RankId rank, Visit&& visit) {
-    for (const Action& action : step.actions()) {
-      for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
-        if (optional && !facts_.has_any(fact.kind)) return;
-        const FactTimes::Place place = facts_.place_of(fact, rank);
-        if (!optional || facts_.at(place) != FactTimes::kNever) visit(fact, place);
-      });
-    }
   }
 
   bool sweep() {
@@ -286,7 +259,7 @@ class Walker {
     if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
     add_item({rank, static_cast<std::int32_t>(pending.position), start, end});
     makespan_ = std::max(makespan_, end);
-    provide(step, rank, end);
+    facts_.provide(step, rank, end);
     state.moved_in_sweep = sweep_;
     leave(rank, pending);
     if (finished(rank)) --open_ranks_;
@@ -323,14 +296,11 @@ class Walker {
   [[nodiscard]] RankId blocker_of(RankId rank) {
     const Pending& pending = stuck_at(rank);
     const Step& step = step_of(rank, pending);
-    RankId blocker;
-    for_each_need(step, rank, [&](const Fact& fact, FactTimes::Place place) {
-      if (blocker.valid() || facts_.at(place) >= 0) return;
+    if (const std::optional<Fact> missing = facts_.first_missing(step, rank)) {
       const bool received =
-          fact.kind == FactKind::received_forward || fact.kind == FactKind::received_backward;
-      blocker = received ? pipeline_.rank_of(StageId(fact.peer)) : rank;
-    });
-    if (blocker.valid()) return blocker;
+          missing->kind == FactKind::received_forward || missing->kind == FactKind::received_backward;
+      return received ? pipeline_.rank_of(StageId(missing->peer)) : rank;
+    }
     for (const RankId partner : partners_of(pipeline_, step.actions().front(), rank)) {
       if (other_end(rank, pending, partner) == nullptr) return partner;
     }
@@ -366,9 +336,8 @@ class Walker {
   const Pipeline& pipeline_;
   const StepRows& rows_;
   const std::function<void(WalkItems)>& take_;
-  TransferIndex transfers_;
   ActionCosts costs_;
-  FactTimes facts_;
+  StepFacts facts_;
   std::vector<RankState> states_;
   std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
   std::size_t open_ranks_ = 0;

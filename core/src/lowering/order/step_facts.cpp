@@ -1,0 +1,92 @@
+#include "step_facts.hpp"
+
+#include <algorithm>
+
+namespace ppsim::lowering {
+namespace {
+
+/// Facts of a microbatch of a stage or an edge, in tables that have a place for each microbatch.
+bool is_of_microbatch(FactKind kind) {
+  return kind != FactKind::reduced && kind != FactKind::updated && kind != FactKind::collected;
+}
+
+/// Whether something waits for the gradients of a stage.
+bool reads_weight_gradients(const StepRows& rows) {
+  const auto reads = [](const Step& step) {
+    return std::ranges::any_of(step.actions(), [](const Action& action) {
+      return info(action.kind).subject != Subject::stage;  // REDUCE_GRAD, OPT, a norm
+    });
+  };
+  for (int r = 0; r < rows.ranks(); ++r) {
+    if (std::ranges::any_of(rows[RankId(r)], reads)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs)
+    : pipeline_(pipeline),
+      costs_(costs),
+      transfers_(pipeline),
+      times_(pipeline),
+      numbers_(pipeline),
+      passes_(numbers_.count()) {
+  times_.announce(rows);
+  const bool weights_are_read = reads_weight_gradients(rows);
+  numbers_.for_each([&](const Action& action) { find(action, weights_are_read); });
+}
+
+void StepFacts::find(const Action& action, bool weights_are_read) {
+  const RankId rank = pipeline_.rank_of(action.stage());
+  const auto first_of = [&](const Fact& fact, RankId on) {
+    const FactTimes::Place place = times_.place_of(fact, on);
+    return FactTimes::Place{place.kind, place.index - static_cast<std::uint32_t>(action.microbatch)};
+  };
+  Pass pass{.first_need = static_cast<std::uint32_t>(needs_.size()),
+            .first_provided = static_cast<std::uint32_t>(provided_.size()),
+            .is_known = true};
+  for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
+    if (!is_of_microbatch(fact.kind)) {
+      pass.is_known = false;
+    } else if (!optional || times_.has_any(fact.kind)) {
+      needs_.push_back({first_of(fact, rank), optional});
+    }
+  });
+  const auto add = [&](const Action& done, RankId on, Nanoseconds delay) {
+    for_each_provided(pipeline_, done, on, [&](const Fact& fact) {
+      if (fact.kind != FactKind::weight_done || weights_are_read)
+        provided_.push_back({first_of(fact, on), delay});
+    });
+  };
+  add(action, rank, 0);
+  transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
+    add(receive, receiver, costs_.of_transfer(send));
+  });
+  pass.last_need = static_cast<std::uint32_t>(needs_.size());
+  pass.last_provided = static_cast<std::uint32_t>(provided_.size());
+  passes_[numbers_(action)] = pass;
+}
+
+std::optional<Fact> StepFacts::first_missing(const Step& step, RankId rank) const {
+  std::optional<Fact> missing;
+  for (const Action& action : step.actions()) {
+    for_each_need_by_rules(action, rank, [&](const Fact& fact, FactTimes::Place place) {
+      if (!missing && times_.at(place) < 0) missing = fact;
+    });
+  }
+  return missing;
+}
+
+void StepFacts::provide(const Action& action, RankId rank, Nanoseconds end) {
+  const auto write = [&](const Action& done, RankId on, Nanoseconds time) {
+    for_each_provided(pipeline_, done, on,
+                      [&](const Fact& fact) PPSIM_IN_PLACE { times_.set(times_.place_of(fact, on), time); });
+  };
+  write(action, rank, end);
+  transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
+    write(receive, receiver, checked_add(end, costs_.of_transfer(send)));
+  });
+}
+
+}  // namespace ppsim::lowering
