@@ -68,8 +68,12 @@ void ProgramWriter::Part::append(const Action& action, CommunicatorId communicat
   if (!is_plainly_good({program.pipeline_, program.communicators_}, rank_, action, communicator))
     return append({.actions = {&action, 1}, .communicators = {&communicator, 1}});
   check_room(1);
-  write_item({.first_action = static_cast<std::uint32_t>(next_action_),
-              .first_after = static_cast<std::uint32_t>(after_.size())});
+  if (program.is_plain_) {
+    ++next_instruction_;
+  } else {
+    write_item({.first_action = static_cast<std::uint32_t>(next_action_),
+                .first_after = static_cast<std::uint32_t>(after_.size())});
+  }
   write_action(action, communicator);
 }
 

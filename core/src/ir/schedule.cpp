@@ -74,7 +74,7 @@ class RowChecker {
       broken(rank, action, " is a transfer between stages, which lowering adds; expected computation only");
       return false;
     }
-    if (belongs_on(pipeline_, action, rank)) return true;
+    if (facts_.belongs(action, rank)) return true;
     if (info(action.kind).subject == Subject::stage && pipeline_.rank_of(action.stage()) != rank) {
       broken(rank, action, " stands here, expected on rank ", pipeline_.rank_of(action.stage()));
     } else {

@@ -50,15 +50,13 @@ Counted counted(const LineRows& rows, const RankRange& ranks, CommunicatorAssign
   Counted part{{}, std::move(assignment)};
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) {
     const LineRow& row = rows[rank];
-    RowSize size{row.size(), 0, row.after.empty()};
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      size.is_plain = size.is_plain && row.line(i).second < 0;
-      row.for_each_action(row.line(i), [&](const Action& action) {
-        ++size.actions;
-        if (is_communication(action.kind)) part.assignment.use(action, rank);
-      });
-    }
-    part.sizes.push_back(size);
+    const auto use = [&](const Action& action) {
+      if (is_communication(action.kind)) part.assignment.use(action, rank);
+    };
+    for (std::size_t i = 0; i < row.size(); ++i) use(row.action(i));
+    for (const Action& action : row.seconds) use(action);
+    const std::size_t actions = row.size() + row.seconds.size();
+    part.sizes.push_back({row.size(), actions, row.seconds.empty() && row.after.empty()});
   }
   return part;
 }
