@@ -24,7 +24,7 @@ class RowWriter {
     weights_.push_back(make_action(OpKind::backward_weight, input.subject, input.microbatch));
   }
 
-  void overlap(std::size_t forward_phase, std::size_t backward_phase) {
+  void add_pair(std::size_t forward_phase, std::size_t backward_phase) {
     const Action forward = next_forward(forward_phase);
     builder_.add(rank_, Step(forward, next_backward(OpKind::backward, backward_phase)));
   }
@@ -82,20 +82,20 @@ void fill(RowWriter& writer, const DualPipeRow& row) {
 }
 
 /// Steps 4 and 5: every F with a B. Where the ways meet, the first pair would only wait for its F.
-void overlap(RowWriter& writer, const DualPipeRow& row) {
+void add_pairs(RowWriter& writer, const DualPipeRow& row) {
   const int to_meeting = row.reach - row.away - 1;
   for (int i = 0; i < row.microbatches - 2 * row.reach + row.away + 1; ++i) {
     if (i == 0 && to_meeting == 0) {
       writer.forward(0);
       writer.backward(1);
     } else {
-      writer.overlap(0, 1);
+      writer.add_pair(0, 1);
     }
-    writer.overlap(1, 0);
+    writer.add_pair(1, 0);
   }
   repeat(to_meeting, [&] {
     writer.backward(1);
-    writer.overlap(1, 0);
+    writer.add_pair(1, 0);
   });
 }
 
@@ -138,7 +138,7 @@ void drain_as_jaxpp(RowWriter& writer, const DualPipeRow& row) {
 void add_row(ScheduleBuilder& builder, const DualPipeRow& row) {
   RowWriter writer(builder, row);
   fill(writer, row);
-  overlap(writer, row);
+  add_pairs(writer, row);
   if (row.as_jaxpp) return drain_as_jaxpp(writer, row);
   drain(writer, row);
 }
