@@ -32,9 +32,11 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(PPSIM_CCACHE ccache)
   mark_as_advanced(PPSIM_CCACHE)
   if(PPSIM_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-    # Without this sloppiness ccache refuses every file that uses a precompiled header.
+    # Without this sloppiness ccache refuses every file that uses a precompiled header. Paths are kept relative to the
+    # build folder, so that clones share what is compiled.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${PPSIM_CCACHE}")
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros"
+      "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;${PPSIM_CCACHE}")
   endif()
 endif()
 
