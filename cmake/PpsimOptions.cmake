@@ -74,6 +74,7 @@ endif()
 
 # Warnings, sanitizers and reproducible paths for one target.
 function(ppsim_compile_options target)
+  file(RELATIVE_PATH to_source ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     # g++ 12 optimizing reports overlaps and sizes inside std::string that cannot happen (GCC bug 105651), and that
@@ -82,8 +83,8 @@ function(ppsim_compile_options target)
     # Designated initializers leave out members on purpose: these keep their default.
     -Wno-missing-field-initializers
     $<$<BOOL:${PPSIM_WERROR}>:-Werror>
-    # Keeps folders out of the objects, so that two builds agree byte for byte.
-    -ffile-prefix-map=${CMAKE_BINARY_DIR}=. -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+    # Keeps folders out of the objects, so that two builds agree byte for byte; ccache gives the compiler relative ones.
+    -ffile-prefix-map=${CMAKE_BINARY_DIR}=. -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${to_source}=)
   if(PPSIM_SANITIZE)
     target_compile_options(${target} PRIVATE
       -fsanitize=${PPSIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
