@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <ranges>
-#include <sstream>
 
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/number_text.hpp"
@@ -34,7 +32,7 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
     {"full_attention_every", &ModelDescription::full_attention_every},
 });
 
-std::string field_names() { return joined(std::views::keys(kFields)); }
+std::string field_names() { return joined(keys_in(kFields)); }
 
 Expected<void> override_field(ModelDescription& model, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');

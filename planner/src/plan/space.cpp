@@ -1,7 +1,6 @@
 #include "plan/space.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/number_text.hpp"
@@ -119,7 +118,7 @@ Expected<void> Space::read_words() {
     }
     for (const std::string& word : given) {
       if (std::ranges::none_of(known, [&](const auto& one) { return one.first == word; }))
-        return not_a_value(key, word, joined(std::views::keys(known)));
+        return not_a_value(key, word, joined(keys_in(known)));
     }
     return {};
   };

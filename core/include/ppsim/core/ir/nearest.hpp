@@ -19,6 +19,13 @@ namespace ppsim {
   return names;
 }
 
+/// The keys of pairs, which must outlive them.
+[[nodiscard]] std::vector<std::string_view> keys_in(const auto& pairs) {
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : pairs) keys.push_back(key);
+  return keys;
+}
+
 /// "a, b, c".
 [[nodiscard]] std::string joined(const auto& names, std::string_view separator = ", ") {
   std::string text;
