@@ -79,7 +79,7 @@ class GapWalk {
   [[nodiscard]] Interval in_flight(InstructionId id) const {
     const Span& span = run_.trace.spans[id];
     Interval interval{span.start.time, span.end.time};
-    if (run_.graph.meeting_of[id.index()] >= 0) {
+    if (run_.graph.match_of[id.index()] >= 0) {
       interval.begin = span.end.time - run_.costs(cost_class_of(run_.program.actions(id)[0]));
     }
     for (const std::uint32_t index : run_.graph.messages_of(id)) {

@@ -39,8 +39,8 @@ class PathFinder {
 
   /// Adds what was in flight until the end of `id`; the instruction whose start began it.
   InstructionId step_that_ended(InstructionId id) {
-    const std::int32_t meeting = run_.graph.meeting_of[id.index()];
-    if (meeting >= 0) return collective_step(run_.graph.meetings[static_cast<std::size_t>(meeting)], id);
+    const std::int32_t match = run_.graph.match_of[id.index()];
+    if (match >= 0) return collective_step(run_.graph.matches[static_cast<std::size_t>(match)], id);
     for (const std::uint32_t index : run_.graph.messages_of(id)) {
       const bool sends = run_.graph.messages[index].send == id;
       const MessageTimes times = messages_(index);
@@ -52,8 +52,8 @@ class PathFinder {
     return id;
   }
 
-  InstructionId collective_step(const CollectiveMeeting& meeting, InstructionId id) {
-    const auto members = run_.graph.members_of(meeting);
+  InstructionId collective_step(const CollectiveMatch& match, InstructionId id) {
+    const auto members = run_.graph.members_of(match);
     const InstructionId last =
         *std::max_element(members.begin(), members.end(),
                           [&](InstructionId a, InstructionId b) { return span(a).start < span(b).start; });

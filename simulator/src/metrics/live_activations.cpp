@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "ppsim/core/execution/rank_ranges.hpp"
@@ -29,8 +31,8 @@ class Lives {
 
   /// The most that live at once. Within one round, ends come before starts.
   int peak(const Program& program, const TimedTrace& trace, RankId rank) {
-    std::fill(first_cell_.begin(), first_cell_.end(), kNoCell);
-    lives_.clear();
+    if (const int counted = peak_in_issue_order(program, trace, rank); counted >= 0) return counted;
+    forget();
     collect(program, trace, rank);
     starts_.clear();
     ends_.clear();
@@ -57,6 +59,45 @@ class Lives {
     bool begins;
     bool ends;
   };
+
+  void forget() {
+    std::fill(first_cell_.begin(), first_cell_.end(), kNoCell);
+    lives_.clear();
+  }
+
+  /// Where passes follow each other, and each life has one that begins it and one that ends it, counting is
+  /// enough. -1 elsewhere: a measured pass may take no time, or begin
+  /// before the one before it has ended.
+  int peak_in_issue_order(const Program& program, const TimedTrace& trace, RankId rank) {
+    forget();
+    const bool training = trains(program, rank);
+    const auto ends = [&](const Action& action) {
+      return training ? gives_weight_gradient(action.kind) : action.kind == OpKind::forward;
+    };
+    int live = 0;
+    int most = 0;
+    Instant free = kNotYet;
+    for (const InstructionId id : program.ids_of(rank)) {
+      const std::span<const Action> actions = program.actions(id);
+      if (!is_pass(actions.front().kind)) continue;
+      const Span& span = trace.spans[id];
+      if (span.start < free || span.end <= span.start) return -1;
+      free = span.end;
+      for (const Action& action : actions) {
+        if (action.kind != OpKind::forward) continue;
+        Life& life = lives_[cell_of(action)];
+        if (std::exchange(life.from, span.start) != kNever) return -1;
+        most = std::max(most, ++live);
+      }
+      for (const Action& action : actions) {
+        if (!ends(action)) continue;
+        Life& life = lives_[cell_of(action)];
+        if (life.from == kNever || std::exchange(life.to, span.end) != kNotYet) return -1;
+        --live;
+      }
+    }
+    return most;
+  }
 
   void collect(const Program& program, const TimedTrace& trace, RankId rank) {
     passes_.clear();

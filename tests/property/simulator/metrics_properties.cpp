@@ -3,8 +3,13 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <span>
+#include <tuple>
+#include <utility>
 
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
@@ -86,9 +91,9 @@ bool is_whole(const Run& run, const CriticalStep& step) {
   }
   const CostClass cost_class = cost_class_of(run.program.actions(id), run.program.instruction(id).form);
   if (step.end - step.start != run.costs(cost_class)) return false;
-  const std::int32_t meeting = run.graph.meeting_of[id.index()];
-  return meeting < 0 ||
-         all_started(run, run.graph.members_of(run.graph.meetings[static_cast<std::size_t>(meeting)]),
+  const std::int32_t match = run.graph.match_of[id.index()];
+  return match < 0 ||
+         all_started(run, run.graph.members_of(run.graph.matches[static_cast<std::size_t>(match)]),
                      step.start);
 }
 
@@ -98,6 +103,55 @@ RC_GTEST_PROP(MetricsProperty, EveryStepOfTheCriticalPathTakesItsCost, ()) {
   const SizeTable sizes;
   for (const CriticalStep& step : critical_path({run.analyzed, run.trace, run.costs, sizes}))
     RC_ASSERT(is_whole(run, step));
+}
+
+/// The same run with times as a clock may have measured them: of no length, or begun too early.
+TimedTrace as_measured(TimedTrace trace, int shaken) {
+  for (Span& span : trace.spans) {
+    if (*rc::gen::inRange(0, 100) >= shaken) continue;
+    if (*rc::gen::arbitrary<bool>()) {
+      span.end = span.start;
+    } else {
+      span.start.time = std::max<Nanoseconds>(0, span.start.time - *rc::gen::inRange(0, 20));
+    }
+  }
+  return trace;
+}
+
+/// At the start of each life, the lives that have begun less those that are over.
+int peak_by_counting(const Program& program, const TimedTrace& trace, RankId rank) {
+  std::map<std::tuple<std::int32_t, std::int32_t, std::uint16_t>, std::pair<std::optional<Instant>, Instant>>
+      lives;
+  for (const InstructionId id : program.ids_of(rank)) {
+    for (const Action& a : program.actions(id)) {
+      const bool forward = a.kind == OpKind::forward;
+      const bool ends = trains(program, rank) ? gives_weight_gradient(a.kind) : forward;
+      if (!forward && !ends) continue;
+      auto& [from, to] =
+          lives.try_emplace({a.subject, a.microbatch, a.slice}, std::nullopt, Instant{-1, 0}).first->second;
+      if (forward) from = std::min(from.value_or(trace.spans[id].start), trace.spans[id].start);
+      if (ends) to = std::max(to, trace.spans[id].end);
+    }
+  }
+  int peak = 0;
+  for (const auto& [cell, life] : lives) {
+    if (!life.first) continue;
+    int live = 0;
+    for (const auto& [other, one] : lives) {
+      if (one.first && *one.first <= *life.first) ++live;
+      if (happened(one.second) && one.second <= *life.first) --live;
+    }
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+RC_GTEST_PROP(MetricsProperty, PeakLiveActivationsAreThoseOfSomeStart, ()) {
+  const Run run = draw_run();
+  const TimedTrace trace = as_measured(run.trace, *rc::gen::element(0, 5, 50));
+  const IdVector<RankId, int> peaks = peak_live_activations(run.program, trace);
+  for (const RankId rank : run.program.pipeline().rank_ids())
+    RC_ASSERT(peaks[rank] == peak_by_counting(run.program, trace, rank));
 }
 
 }  // namespace
