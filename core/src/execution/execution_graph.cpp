@@ -27,6 +27,7 @@ class RankWalk {
         pipeline_(program.pipeline()),
         graph_(graph),
         facts_(pipeline_, FactIndex::OneRank()) {
+    facts_.know_passes();
     const Action transfer = make_action(OpKind::send_forward, 0, 0);
     for (std::size_t c = 0; c < program.communicators().size(); ++c)
       queue_of_.push_back(program.queue_of(transfer, CommunicatorId(static_cast<std::int32_t>(c))));
@@ -49,8 +50,8 @@ class RankWalk {
     all_single_ = true;
     facts_.forget();
     queue_tail_.assign(static_cast<std::size_t>(program_.queue_count()), InstructionId());
-    lanes_.clear();
-    lanes_.reserve(program_.last(rank).index() - program_.first(rank).index());
+    serial_queues_.clear();
+    serial_queues_.reserve(program_.last(rank).index() - program_.first(rank).index());
     shards_.clear();
     blocker_ = InstructionId();
     launches_.clear();
@@ -61,7 +62,7 @@ class RankWalk {
     const std::span<const Action> actions = program_.actions(id);
     all_single_ = all_single_ && actions.size() == 1 && program_.after(id).empty() &&
                   !program_.instruction(id).blocking;
-    lanes_.push_back(lane_of(actions.front().kind));
+    serial_queues_.push_back(serial_queue_of(actions.front().kind));
     for (const Action& a : actions) {
       if (facts_.belongs(a, rank_)) {
         facts_.add(rank_, a, id);
@@ -114,27 +115,34 @@ class RankWalk {
            graph_.capabilities.launches.order == LaunchOrder::none;
   }
 
-  /// visit, of such a rank. What an instruction waits for on its own queue is over with the one before it.
+  /// visit, of such a rank, where an instruction waits for one result beside its queue, as nearly all do.
+  /// What it needs of its own queue is there when the one before it is complete.
   void visit_alone(InstructionId id) {
-    waits_.clear();
     const Action& action = program_.actions(id).front();
-    const std::int8_t lane = lane_of(id);
-    const int queue = lane != kNoLane ? lane : queue_of_[program_.communicators_of(id).front().index()];
-    const InstructionId tail = std::exchange(queue_tail_[static_cast<std::size_t>(queue)], id);
-    data_waits(action, [&](InstructionId on) {
-      if (lane == kNoLane || on >= tail || lane_of(on) != lane) wait(id, on, WaitReason::data);
+    const std::int8_t serial = serial_queue_of(id);
+    InstructionId& tail = queue_tail_[static_cast<std::size_t>(
+        serial != kNoSerialQueue ? serial : queue_of_[program_.communicators_of(id).front().index()])];
+    InstructionId input;
+    bool is_one = true;
+    const bool is_known = facts_.for_each_provider(action, [&](InstructionId on) {
+      if (serial != kNoSerialQueue && on < tail && serial_queue_of(on) == serial) return;
+      is_one = is_one && !input.valid() && on != id;
+      input = on;
     });
-    if (tail.valid()) wait(id, tail, WaitReason::queue);
-    if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, std::exchange(impossible_, {})});
-    emit();
+    if (!is_known || !is_one) return visit(id);
+    const InstructionId before = std::exchange(tail, id);
+    if (input.valid() && before.valid() && input != before) {
+      emit_two({input, WaitReason::data}, {before, WaitReason::queue});
+    } else if (input.valid()) {
+      add_predecessor({input, WaitReason::data});
+    } else if (before.valid()) {
+      add_predecessor({before, WaitReason::queue});
+    }
+    graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
   }
 
   void data_waits(InstructionId id, const Action& action) {
-    data_waits(action, [&](InstructionId on) { wait(id, on, WaitReason::data); });
-  }
-  /// Calls wait_for(provider) for what an action needs.
-  template <class WaitFor>
-  void data_waits(const Action& action, const WaitFor& wait_for) {
+    const auto wait_for = [&](InstructionId on) { wait(id, on, WaitReason::data); };
     if (facts_.for_each_provider(action, wait_for)) return;
     for_each_required(pipeline_, action, rank_, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
       const InstructionId provider = facts_.provider(rank_, fact);
@@ -165,7 +173,8 @@ class RankWalk {
   }
 
   void queue_waits(InstructionId id, std::span<const Action> actions) {
-    if (const std::int8_t lane = lane_of(id); lane != kNoLane) return queue_wait(id, lane);
+    if (const std::int8_t serial = serial_queue_of(id); serial != kNoSerialQueue)
+      return queue_wait(id, serial);
     const auto communicators = program_.communicators_of(id);
     for (std::size_t a = 0; a < actions.size(); ++a) queue_wait(id, queue_of_[communicators[a].index()]);
   }
@@ -230,11 +239,11 @@ class RankWalk {
     impossible_ += concatenated(action, parts...);
   }
 
-  static constexpr std::int8_t kNoLane = -1;
+  static constexpr std::int8_t kNoSerialQueue = -1;
 
   /// Compute and copy instructions run in list order on one queue, so of several waits for such a queue only
   /// the one for its latest instruction counts.
-  [[nodiscard]] static std::int8_t lane_of(OpKind first) {
+  [[nodiscard]] static std::int8_t serial_queue_of(OpKind first) {
     switch (info(first).resource) {
       case Resource::compute:
         return Program::kComputeQueue;
@@ -242,43 +251,42 @@ class RankWalk {
         return Program::kCopyQueue;
       case Resource::p2p:
       case Resource::collective:
-        return kNoLane;
+        return kNoSerialQueue;
     }
-    return kNoLane;
+    return kNoSerialQueue;
   }
 
   /// Requires: an instruction of the rank, as all are that others of it wait for.
-  [[nodiscard]] std::int8_t lane_of(InstructionId id) const {
-    return lanes_[id.index() - program_.first(rank_).index()];
+  [[nodiscard]] std::int8_t serial_queue_of(InstructionId id) const {
+    return serial_queues_[id.index() - program_.first(rank_).index()];
   }
 
   /// Latest first. Data first among equals: "waits for its input" says more than "waits for its queue".
-  [[nodiscard]] static bool is_before(const Wait& a, const Wait& b) {
-    return a.on != b.on ? a.on > b.on : a.reason < b.reason;
-  }
-
   void sort_waits() {
+    const auto before = [](const Wait& a, const Wait& b) {
+      return a.on != b.on ? a.on > b.on : a.reason < b.reason;
+    };
     constexpr std::size_t kFew = 8;  // nearly always, and a general sort takes longer to begin
-    if (waits_.size() > kFew) return std::sort(waits_.begin(), waits_.end(), is_before);
+    if (waits_.size() > kFew) return std::sort(waits_.begin(), waits_.end(), before);
     for (std::size_t i = 1; i < waits_.size(); ++i) {
-      for (std::size_t k = i; k > 0 && is_before(waits_[k], waits_[k - 1]); --k)
+      for (std::size_t k = i; k > 0 && before(waits_[k], waits_[k - 1]); --k)
         std::swap(waits_[k], waits_[k - 1]);
     }
   }
 
   void emit() {
-    if (waits_.size() > 2) return emit_sorted();
-    if (waits_.size() == 2) {
-      const bool in_order = is_before(waits_[0], waits_[1]);
-      const Wait& later = waits_[in_order ? 0 : 1];
-      const Wait& earlier = waits_[in_order ? 1 : 0];
-      add_predecessor(later);
-      const std::int8_t lane = lane_of(earlier.on);
-      if (earlier.on != later.on && (lane == kNoLane || lane != lane_of(later.on))) add_predecessor(earlier);
-    } else {
-      for (const Wait& wait : waits_) add_predecessor(wait);
-    }
+    if (waits_.size() > 1) return emit_sorted();
+    for (const Wait& wait : waits_) add_predecessor(wait);
     graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
+  }
+
+  /// Two waits for different instructions.
+  void emit_two(const Wait& a, const Wait& b) {
+    const Wait& later = a.on > b.on ? a : b;
+    const Wait& earlier = a.on > b.on ? b : a;
+    add_predecessor(later);
+    const std::int8_t serial = serial_queue_of(earlier.on);
+    if (serial == kNoSerialQueue || serial != serial_queue_of(later.on)) add_predecessor(earlier);
   }
 
   void emit_sorted() {
@@ -288,9 +296,9 @@ class RankWalk {
     for (const Wait& wait : waits_) {
       if (wait.on == previous) continue;
       previous = wait.on;
-      if (const std::int8_t lane = lane_of(wait.on); lane != kNoLane) {
-        if (seen[lane]) continue;
-        seen[lane] = true;
+      if (const std::int8_t serial = serial_queue_of(wait.on); serial != kNoSerialQueue) {
+        if (seen[serial]) continue;
+        seen[serial] = true;
       }
       add_predecessor(wait);
     }
@@ -311,8 +319,8 @@ class RankWalk {
   bool all_belong_ = true;  ///< no action stands on another rank than its own
   bool all_single_ = true;  ///< instructions are actions, without `after`, and block nothing
   std::vector<InstructionId> queue_tail_;
-  std::vector<std::int8_t> lanes_;  ///< by place in the list
-  std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
+  std::vector<std::int8_t> serial_queues_;  ///< by place in the list
+  std::vector<ShardState> shards_;          ///< empty without UNSHARD and RESHARD
   InstructionId blocker_;
   std::vector<Launch> launches_;
   std::vector<Wait> waits_;
@@ -356,21 +364,6 @@ ExecutionGraph join_ranks(std::vector<ExecutionGraph> parts) {
 
 }  // namespace
 
-bool ExecutionGraph::waits_forever(InstructionId id) const {
-  const auto at = std::lower_bound(unsatisfiable.begin(), unsatisfiable.end(), id,
-                                   [](const Unsatisfiable& u, InstructionId i) { return u.instruction < i; });
-  return at != unsatisfiable.end() && at->instruction == id;
-}
-
-bool is_chained(const LaunchChain& chain, const Program& program, InstructionId id) {
-  if (chain.order == LaunchOrder::none) return false;
-  if (chain.everything) return true;
-  const OpKind kind = program.actions(id).front().kind;
-  if (is_communication(kind))
-    return program.communicator(program.communicators_of(id).front()).members.size() > 1;
-  return chain.compute && info(kind).resource == Resource::compute;
-}
-
 ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {
   PPSIM_CHECK(!capabilities.residency || capabilities.launches.order == LaunchOrder::none,
               "a residency limit with ordered launches");
@@ -390,7 +383,7 @@ ExecutionGraph build_execution_graph(const Program& program, const TransportCapa
   });
   ExecutionGraph graph = join_ranks(std::move(parts));
   messages.make(graph);
-  add_collective_meetings(program, messages.has_collectives(), graph);
+  add_collective_matches(program, messages.has_collectives(), graph);
   return graph;
 }
 

@@ -9,15 +9,19 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
       recent_(kOpKindCount * static_cast<std::size_t>(pipeline.stages())),
       first_cell_(static_cast<std::size_t>(pipeline.stages()), 0),
       slices_(static_cast<std::size_t>(pipeline.slices())),
-      numbers_(pipeline),
-      passes_(numbers_.count()) {
+      numbers_(pipeline) {
   const std::size_t cells_of_stage = static_cast<std::size_t>(pipeline.microbatches()) * slices_;
   for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
     const std::span<const StageId> stages = pipeline.stages_of(rank);
     for (std::size_t i = 0; i < stages.size(); ++i) first_cell_[stages[i]] = i * cells_of_stage;
     cells_ = std::max(cells_, stages.size() * cells_of_stage);
   }
-  numbers_.for_each([&](const Action& action) { find(action); });
+}
+
+void FactIndex::know_passes() {
+  passes_.resize(numbers_.count());
+  numbers_.for_each(PassNumbers::kPasses, [&](const Action& action) { find(action); });
+  numbers_.for_each(PassNumbers::kTransfers, [&](const Action& action) { find(action); });
 }
 
 void FactIndex::find(const Action& action) {
@@ -31,7 +35,7 @@ void FactIndex::find(const Action& action) {
       needs_.push_back({fact.kind, optional, static_cast<std::uint32_t>(cell(fact) - action.mb().index())});
     }
   });
-  pass.last = static_cast<std::uint32_t>(needs_.size());
+  pass.count = static_cast<std::uint32_t>(needs_.size()) - pass.first;
 }
 
 void FactIndex::forget() {

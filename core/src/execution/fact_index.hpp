@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "fact_rules.hpp"
@@ -46,24 +48,23 @@ class FactIndex {
     return table.empty() ? InstructionId() : table[cell(fact)];
   }
 
-  /// Calls visit(provider) for what a pass waits for. False where the rules have to be asked: the action has
-  /// no number, waits for more, or for something that no action provides.
+  /// From now on for_each_provider knows what can be known once for all microbatches.
+  void know_passes();
+  /// Calls visit(provider) for what an action waits for. False, without a call, where the rules have to be
+  /// asked: nothing is known of the action, or it waits for something that no action provides.
   template <class Visit>
   [[nodiscard]] bool for_each_provider(const Action& action, Visit&& visit) const {
-    if (!numbers_.has(action)) return false;
+    if (passes_.empty() || !numbers_.has(action)) return false;
     const Pass& pass = passes_[numbers_(action)];
-    for (std::uint32_t i = pass.first; i < pass.last; ++i) {
-      const Need& need = needs_[i];
-      const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(need.kind)];
-      const InstructionId provider =
-          table.empty() ? InstructionId() : table[need.first_cell + action.mb().index()];
-      if (provider.valid()) {
-        visit(provider);
-      } else if (!need.is_optional) {
-        return false;
-      }
+    const std::span<const Need> needs = std::span(needs_).subspan(pass.first, pass.count);
+    const auto is_missing = [&](const Need& need) {
+      return !need.is_optional && !provider(need, action).valid();
+    };
+    if (!pass.is_known || std::ranges::any_of(needs, is_missing)) return false;
+    for (const Need& need : needs) {
+      if (const InstructionId found = provider(need, action); found.valid()) visit(found);
     }
-    return pass.is_known;
+    return true;
   }
 
  private:
@@ -74,10 +75,14 @@ class FactIndex {
   };
   struct Pass {
     std::uint32_t first = 0;  ///< of needs_
-    std::uint32_t last = 0;
+    std::uint32_t count = 0;
     bool is_known = false;
   };
-  void find(const Action& pass);
+  void find(const Action& action);
+  [[nodiscard]] InstructionId provider(const Need& need, const Action& action) const {
+    const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(need.kind)];
+    return table.empty() ? InstructionId() : table[need.first_cell + action.mb().index()];
+  }
 
   /// Facts about one stage live on the stage's rank alone, so a dense table per kind is enough. Callers know
   /// the kind when they are compiled, so that nothing is left of the switch where this is inlined.
@@ -135,7 +140,7 @@ class FactIndex {
   std::size_t cells_ = 0;                      ///< of a dense table
   std::size_t slices_;
   PassNumbers numbers_;
-  std::vector<Pass> passes_;  ///< by number
+  std::vector<Pass> passes_;  ///< by number; none until they are known
   std::vector<Need> needs_;
   std::array<std::vector<InstructionId>, kFactKindCount> dense_;
   std::map<std::pair<RankId, Fact>, InstructionId> sparse_;

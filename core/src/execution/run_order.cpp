@@ -15,10 +15,10 @@ class Runner {
         started_(graph.size(), 0),
         sent_(graph.messages.size(), 0),
         received_(graph.messages.size(), 0),
-        open_members_(graph.meetings.size()) {
+        open_members_(graph.matches.size()) {
     build_successors();
-    for (std::size_t i = 0; i < graph.meetings.size(); ++i) {
-      open_members_[i] = graph.meetings[i].complete ? graph.meetings[i].member_count : ~std::uint32_t{0};
+    for (std::size_t i = 0; i < graph.matches.size(); ++i) {
+      open_members_[i] = graph.matches[i].complete ? graph.matches[i].member_count : ~std::uint32_t{0};
     }
   }
 
@@ -53,19 +53,19 @@ class Runner {
     started_[id.index()] = 1;
     order_.items.push_back(2 * static_cast<std::uint32_t>(id.value()));
     const auto messages = graph_.messages_of(id);
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    const std::int32_t match = graph_.match_of[id.index()];
     if (!messages.empty()) {
       for (const std::uint32_t m : messages) advance(m);
-    } else if (meeting >= 0) {
-      join(static_cast<std::size_t>(meeting));
+    } else if (match >= 0) {
+      join(static_cast<std::size_t>(match));
     } else {
       complete(id);
     }
   }
 
-  void join(std::size_t meeting) {
-    if (--open_members_[meeting] > 0) return;
-    for (const InstructionId member : graph_.members_of(graph_.meetings[meeting])) complete(member);
+  void join(std::size_t match) {
+    if (--open_members_[match] > 0) return;
+    for (const InstructionId member : graph_.members_of(graph_.matches[match])) complete(member);
   }
 
   [[nodiscard]] bool started(InstructionId id) const { return id.valid() && started_[id.index()] != 0; }
@@ -154,6 +154,21 @@ class Runner {
 };
 
 }  // namespace
+
+bool ExecutionGraph::waits_forever(InstructionId id) const {
+  const auto at = std::lower_bound(unsatisfiable.begin(), unsatisfiable.end(), id,
+                                   [](const Unsatisfiable& u, InstructionId i) { return u.instruction < i; });
+  return at != unsatisfiable.end() && at->instruction == id;
+}
+
+bool is_chained(const LaunchChain& chain, const Program& program, InstructionId id) {
+  if (chain.order == LaunchOrder::none) return false;
+  if (chain.everything) return true;
+  const OpKind kind = program.actions(id).front().kind;
+  if (is_communication(kind))
+    return program.communicator(program.communicators_of(id).front()).members.size() > 1;
+  return chain.compute && info(kind).resource == Resource::compute;
+}
 
 RunOrder run_order(const ExecutionGraph& graph) { return Runner(graph).run(); }
 

@@ -14,12 +14,18 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
   auto edge = edges.begin();
   std::vector<int> after;
   part.begin_row(rank);
+  const auto append = [&](const Action& action) {
+    part.append(action, is_communication(action.kind) ? assignment.of(action, rank) : CommunicatorId());
+  };
+  if (row.seconds.empty() && edges.empty()) {  // nearly all
+    for (std::size_t i = 0; i < row.size(); ++i) append(row.action(i));
+    return;
+  }
   for (std::size_t i = 0; i < row.size(); ++i) {
     const Line line = row.line(i);
     const bool waits = edge != edges.end() && edge->later == static_cast<std::int32_t>(i);
-    if (line.second < 0 && !waits) {  // nearly all
-      const bool communicates = is_communication(line.action.kind);
-      part.append(line.action, communicates ? assignment.of(line.action, rank) : CommunicatorId());
+    if (line.second < 0 && !waits) {
+      append(line.action);
       continue;
     }
     std::array<Action, 2> actions;

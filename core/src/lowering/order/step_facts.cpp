@@ -34,7 +34,7 @@ StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts
       passes_(numbers_.count()) {
   times_.announce(rows);
   const bool weights_are_read = reads_weight_gradients(rows);
-  numbers_.for_each([&](const Action& action) { find(action, weights_are_read); });
+  numbers_.for_each(PassNumbers::kPasses, [&](const Action& action) { find(action, weights_are_read); });
 }
 
 void StepFacts::find(const Action& action, bool weights_are_read) {

@@ -62,7 +62,7 @@ class StepFacts {
     FactTimes::Place first;  ///< of microbatch 0
     Nanoseconds delay = 0;   ///< after the end of the pass
   };
-  /// Ends of its ranges, which begin where those of the one before it end.
+  /// Its parts of needs_ and provided_.
   struct Pass {
     std::uint32_t first_need = 0;
     std::uint32_t last_need = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "support/hand_program.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {
@@ -87,6 +88,34 @@ TEST(ExecutionGraph, AnActionOnAWrongRankNeverStarts) {
   const ExecutionGraph graph = graph_of(test::program(test::chain(2, 2, 1), draft));
   ASSERT_EQ(graph.unsatisfiable.size(), 1U);
   EXPECT_EQ(graph.unsatisfiable[0].why, "1F0 does not belong on this rank");
+}
+
+TEST(ExecutionGraph, ARankIsNotBlamedForTheOneBeforeIt) {
+  const Program program = test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
+                                            .communicators = test::communicators({{0, 1}, {0, 1}}),
+                                            .rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0", "1F0"},
+                                                     {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1"}}}
+                              .build();
+  const ExecutionGraph graph = graph_of(program);
+  ASSERT_EQ(graph.unsatisfiable.size(), 1U);
+  EXPECT_EQ(graph.unsatisfiable[0].instruction, test::at(program, 0, {4}).front());
+  EXPECT_EQ(graph.unsatisfiable[0].why, "1F0 does not belong on this rank");
+}
+
+TEST(ExecutionGraph, WhatWaitsForItselfIsSaidOnce) {
+  PipelineSpec spec = test::chain_spec(2, 3, 1);
+  spec.placement = {RankId(0), RankId(1), RankId(1)};
+  spec.edges = {{StageId(0), StageId(1)}, {StageId(0), StageId(2)}};
+  const Program program = test::HandProgram{
+      .pipeline = spec,
+      .communicators = test::communicators({{0, 1}, {0, 1}}),
+      .rows = {
+          {"0RECV_B0<1@1", "0RECV_B0<2@1", "(0F0;0B0)OVERLAP_F_B", "0SEND_F0>1@0"},
+          {"1RECV_F0<0@0", "1F0", "2F0", "1B0", "1SEND_B0>0@1", "2B0",
+           "2SEND_B0>0@1"}}}.build();
+  const ExecutionGraph graph = graph_of(program);
+  ASSERT_EQ(graph.unsatisfiable.size(), 1U);
+  EXPECT_EQ(graph.unsatisfiable[0].why, "0F0 waits for itself");
 }
 
 TEST(ExecutionGraph, ExchangesNeedAGroup) {
