@@ -2,8 +2,6 @@
 
 #include <nanobind/stl/string.h>
 
-#include <sstream>
-
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 

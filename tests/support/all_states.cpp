@@ -50,7 +50,7 @@ class Explorer {
   void expand(const State& state) {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const bool works = graph_.messages_of(id_of(i)).empty();
-      if (works && state.started[i] && !state.over[i] && all_have_started(state, graph_.meeting_of[i]))
+      if (works && state.started[i] && !state.over[i] && all_have_started(state, graph_.match_of[i]))
         follow(state, &State::over, i);
     }
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) {
@@ -61,9 +61,9 @@ class Explorer {
   /// Each member of a collective ends by itself once all have started.
   [[nodiscard]] bool all_have_started(const State& state, std::int32_t index) const {
     if (index < 0) return true;
-    const auto& meeting = graph_.meetings[static_cast<std::size_t>(index)];
-    return meeting.complete && std::ranges::all_of(graph_.members_of(meeting),
-                                                   [&](InstructionId id) { return has(state.started, id); });
+    const auto& match = graph_.matches[static_cast<std::size_t>(index)];
+    return match.complete && std::ranges::all_of(graph_.members_of(match),
+                                                 [&](InstructionId id) { return has(state.started, id); });
   }
 
   [[nodiscard]] bool may_leave(const State& state, const Message& message) const {

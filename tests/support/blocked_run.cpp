@@ -13,7 +13,7 @@ class Run {
         obstacle_(obstacle),
         out_(graph.messages.size(), 0),
         received_(graph.messages.size(), 0),
-        met_(graph.meetings.size(), 0) {
+        met_(graph.matches.size(), 0) {
     result_.started.assign(graph.size(), 0);
     result_.complete.assign(graph.size(), 0);
   }
@@ -41,9 +41,9 @@ class Run {
   bool sweep() {
     bool moved = false;
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) moved |= move_message(m);
-    for (std::size_t c = 0; c < graph_.meetings.size(); ++c) {
-      const auto members = graph_.members_of(graph_.meetings[c]);
-      const bool ready = graph_.meetings[c].complete &&
+    for (std::size_t c = 0; c < graph_.matches.size(); ++c) {
+      const auto members = graph_.members_of(graph_.matches[c]);
+      const bool ready = graph_.matches[c].complete &&
                          std::all_of(members.begin(), members.end(), [&](auto id) { return started(id); });
       moved |= ready && std::exchange(met_[c], 1) == 0;
     }
@@ -88,7 +88,7 @@ class Run {
                          return (graph_.messages[m].send != id || out_[m] != 0) &&
                                 (graph_.messages[m].receive != id || received_[m] != 0);
                        }) &&
-           done(met_, graph_.meeting_of[id.index()]);
+           done(met_, graph_.match_of[id.index()]);
   }
 
   const ExecutionGraph& graph_;

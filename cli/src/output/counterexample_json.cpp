@@ -1,4 +1,3 @@
-
 #include "commands/verify/verify_parts.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/as_text.hpp"

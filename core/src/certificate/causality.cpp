@@ -24,7 +24,7 @@ class CausalityPass {
         place_of_(tracks.size(), kNowhere),
         instruction_(graph.size(), 0),
         message_(graph.messages.size() * tracks.events(), 0),
-        meeting_(graph.meetings.size(), 0) {}
+        meeting_(graph.matches.size(), 0) {}
 
   /// Begins again.
   void follow(std::span<const std::size_t> tracks) {
@@ -79,8 +79,8 @@ class CausalityPass {
     const auto over = [&](std::uint32_t m) { return graph_.messages[m].send == id ? sent(m) : received(m); };
     for (const std::uint32_t m : graph_.messages_of(id)) over(m);
     for (const std::uint32_t m : graph_.messages_of(id)) merge(row, over(m));
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0)
-      merge(row, met(static_cast<std::size_t>(meeting)));
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0)
+      merge(row, met(static_cast<std::size_t>(match)));
     tracks_.for_each_part(id, [&](CertificateTracks::Part part) { reach(row, part); });
   }
 
@@ -115,10 +115,10 @@ class CausalityPass {
     return row;
   }
 
-  std::size_t met(std::size_t meeting) {
-    if (has(meeting_[meeting])) return meeting_[meeting];
-    const std::size_t row = meeting_[meeting] = make();
-    for (const InstructionId member : graph_.members_of(graph_.meetings[meeting]))
+  std::size_t met(std::size_t match) {
+    if (has(meeting_[match])) return meeting_[match];
+    const std::size_t row = meeting_[match] = make();
+    for (const InstructionId member : graph_.members_of(graph_.matches[match]))
       merge(row, instruction_[member.index()]);
     return row;
   }

@@ -74,9 +74,9 @@ Expected<void> check_graph(const ExecutionGraph& graph) {
     if (!message.complete()) return refuse("a transfer has no counterpart");
     if (!message.matched) return refuse("the ends of a transfer differ");
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    if (!meeting.complete) return refuse("a collective lacks a member");
-    if (!meeting.matched) return refuse("the members of a collective differ");
+  for (const CollectiveMatch& match : graph.matches) {
+    if (!match.complete) return refuse("a collective lacks a member");
+    if (!match.matched) return refuse("the members of a collective differ");
   }
   return {};
 }

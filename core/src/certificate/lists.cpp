@@ -75,7 +75,7 @@ Expected<void> check_accumulation(const Program& program, RankId rank) {
 class MeetingQueues {
  public:
   MeetingQueues(const Program& program, const ExecutionGraph& graph)
-      : program_(program), graph_(graph), waiting_(graph.meetings.size(), 0) {
+      : program_(program), graph_(graph), waiting_(graph.matches.size(), 0) {
     for (const RankId rank : program.pipeline().rank_ids()) next_.push_back(program.first(rank));
   }
 
@@ -84,22 +84,22 @@ class MeetingQueues {
     for (const RankId r : program_.pipeline().rank_ids()) come_to_next(r);
     std::size_t held = 0;
     for (; held < ready_.size(); ++held) {
-      for (const InstructionId member : graph_.members_of(graph_.meetings[ready_[held]])) {
+      for (const InstructionId member : graph_.members_of(graph_.matches[ready_[held]])) {
         const RankId rank = program_.rank_of(member);
         next_[rank] = InstructionId(member.value() + 1);
         come_to_next(rank);
       }
     }
-    return graph_.meetings.size() - held;
+    return graph_.matches.size() - held;
   }
 
  private:
   void come_to_next(RankId rank) {
     InstructionId& at = next_[rank];
-    while (at < program_.last(rank) && graph_.meeting_of[at.index()] < 0) at = InstructionId(at.value() + 1);
+    while (at < program_.last(rank) && graph_.match_of[at.index()] < 0) at = InstructionId(at.value() + 1);
     if (at == program_.last(rank)) return;
-    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[at.index()]);
-    if (++waiting_[meeting] == graph_.meetings[meeting].member_count) ready_.push_back(meeting);
+    const auto match = static_cast<std::size_t>(graph_.match_of[at.index()]);
+    if (++waiting_[match] == graph_.matches[match].member_count) ready_.push_back(match);
   }
 
   const Program& program_;

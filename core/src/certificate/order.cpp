@@ -57,9 +57,8 @@ class OrderReplay {
       const InstructionId peer = message.send == id ? message.receive : message.send;
       if (!over) return refuse(name(id), " completes before its transfer with ", name(peer), " can");
     }
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-      for (const InstructionId member :
-           graph_.members_of(graph_.meetings[static_cast<std::size_t>(meeting)])) {
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
+      for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)])) {
         if (!started_[member.index()]) return refuse(name(id), " completes before ", name(member), " starts");
       }
     }

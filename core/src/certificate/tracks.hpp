@@ -49,8 +49,8 @@ class CertificateTracks {
   }
   /// Requires: an instruction of a collective.
   [[nodiscard]] Part member(InstructionId id) const {
-    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[id.index()]);
-    return {membership(graph_.meetings[meeting].communicator, rank_of(id)), count(meeting)};
+    const auto match = static_cast<std::size_t>(graph_.match_of[id.index()]);
+    return {membership(graph_.matches[match].communicator, rank_of(id)), count(match)};
   }
   /// Requires: neither transfer nor collective.
   [[nodiscard]] Part work(InstructionId id) const {
@@ -61,10 +61,10 @@ class CertificateTracks {
   template <class Visit>
   void for_each_part(InstructionId id, Visit visit) const {
     const auto messages = graph_.messages_of(id);
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    const std::int32_t match = graph_.match_of[id.index()];
     for (const std::uint32_t m : messages) visit(graph_.messages[m].send == id ? sent(m) : received(m));
-    if (meeting >= 0) visit(member(id));
-    if (messages.empty() && meeting < 0) visit(work(id));
+    if (match >= 0) visit(member(id));
+    if (messages.empty() && match < 0) visit(work(id));
   }
 
  private:

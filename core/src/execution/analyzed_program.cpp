@@ -88,7 +88,7 @@ const TensorTable& AnalyzedProgram::tensors() const {
 bool AnalyzedProgram::is_matched() const {
   return parts_->matched.get([&] {
     return std::ranges::all_of(graph().messages, &Message::matched) &&
-           std::ranges::all_of(graph().meetings, &CollectiveMeeting::matched);
+           std::ranges::all_of(graph().matches, &CollectiveMatch::matched);
   });
 }
 

@@ -18,7 +18,7 @@ class ClockPlanMaker {
         first_sent_(graph.size()),
         first_received_(first_sent_ + graph.messages.size()),
         first_met_(first_received_ + graph.messages.size()),
-        made_(first_met_ + graph.meetings.size(), 0) {
+        made_(first_met_ + graph.matches.size(), 0) {
     PPSIM_CHECK(made_.size() < std::numeric_limits<std::uint32_t>::max(), "clocks have 32-bit numbers");
   }
 
@@ -39,13 +39,13 @@ class ClockPlanMaker {
 
   void complete(InstructionId id) {
     const auto messages = graph_.messages_of(id);
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (messages.empty() && meeting < 0) return step(ClockEvent::work, id.index(), id.index());
+    const std::int32_t match = graph_.match_of[id.index()];
+    if (messages.empty() && match < 0) return step(ClockEvent::work, id.index(), id.index());
     for (const std::uint32_t m : messages) make_end(m, id);  // from the start's clock, before it changes
     for (const std::uint32_t m : messages) read(end(m, id));
-    if (meeting >= 0) {
-      make_met(static_cast<std::size_t>(meeting));
-      read(first_met_ + static_cast<std::size_t>(meeting));
+    if (match >= 0) {
+      make_met(static_cast<std::size_t>(match));
+      read(first_met_ + static_cast<std::size_t>(match));
     }
     step(ClockEvent::complete, id.index(), id.index());
   }
@@ -84,10 +84,10 @@ class ClockPlanMaker {
     step(ClockEvent::received, m, first_received_ + m);
   }
 
-  void make_met(std::size_t meeting) {
-    if (made_[first_met_ + meeting] != 0) return;
-    for (const InstructionId member : graph_.members_of(graph_.meetings[meeting])) read(member.index());
-    step(ClockEvent::met, meeting, first_met_ + meeting);
+  void make_met(std::size_t match) {
+    if (made_[first_met_ + match] != 0) return;
+    for (const InstructionId member : graph_.members_of(graph_.matches[match])) read(member.index());
+    step(ClockEvent::met, match, first_met_ + match);
   }
 
   void read(std::size_t clock) { plan_.sources_.push_back(static_cast<std::uint32_t>(clock)); }
@@ -159,8 +159,8 @@ class ClockPlanMaker {
 
 std::size_t ClockPlan::bytes_of(const ExecutionGraph& graph) {
   const std::size_t messages = graph.messages.size();
-  const std::size_t clocks = graph.size() + 2 * messages + graph.meetings.size();
-  const std::size_t sources = graph.predecessors.size() + 5 * messages + 2 * graph.meeting_members.size();
+  const std::size_t clocks = graph.size() + 2 * messages + graph.matches.size();
+  const std::size_t sources = graph.predecessors.size() + 5 * messages + 2 * graph.match_members.size();
   constexpr std::size_t kOfClock =
       2 * sizeof(std::uint32_t) + 1;  // its last step, its row, whether it is made
   return (clocks + graph.size()) * sizeof(Step) + 2 * sources * sizeof(std::uint32_t) + clocks * kOfClock;

@@ -171,8 +171,8 @@ void MessageMaker::link(const Channel& channel, ExecutionGraph& graph) const {
   }
 }
 
-void add_collective_meetings(const Program& program, bool any, ExecutionGraph& graph) {
-  graph.meeting_of = vector_by_all_processors(program.size(), std::int32_t{-1});
+void add_collective_matches(const Program& program, bool any, ExecutionGraph& graph) {
+  graph.match_of = vector_by_all_processors(program.size(), std::int32_t{-1});
   if (!any) return;
   // Per communicator and meeting, its members in rank order.
   std::vector<std::vector<std::vector<InstructionId>>> met(program.communicators().size());
@@ -188,18 +188,18 @@ void add_collective_meetings(const Program& program, bool any, ExecutionGraph& g
   }
   for (std::size_t c = 0; c < met.size(); ++c) {
     for (const std::vector<InstructionId>& members : met[c]) {
-      CollectiveMeeting meeting;
-      meeting.communicator = CommunicatorId(static_cast<std::int32_t>(c));
-      meeting.first_member = static_cast<std::uint32_t>(graph.meeting_members.size());
-      meeting.member_count = static_cast<std::uint32_t>(members.size());
-      meeting.complete = members.size() == program.communicators()[c].members.size();
+      CollectiveMatch match;
+      match.communicator = CommunicatorId(static_cast<std::int32_t>(c));
+      match.first_member = static_cast<std::uint32_t>(graph.match_members.size());
+      match.member_count = static_cast<std::uint32_t>(members.size());
+      match.complete = members.size() == program.communicators()[c].members.size();
       for (const InstructionId id : members) {
-        meeting.matched =
-            meeting.matched && program.actions(id).front() == program.actions(members.front()).front();
-        graph.meeting_of[id.index()] = static_cast<std::int32_t>(graph.meetings.size());
-        graph.meeting_members.push_back(id);
+        match.matched =
+            match.matched && program.actions(id).front() == program.actions(members.front()).front();
+        graph.match_of[id.index()] = static_cast<std::int32_t>(graph.matches.size());
+        graph.match_members.push_back(id);
       }
-      graph.meetings.push_back(meeting);
+      graph.matches.push_back(match);
     }
   }
 }

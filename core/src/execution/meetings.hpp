@@ -55,8 +55,8 @@ class MessageMaker {
   std::vector<Channel> channels_;             ///< of all, in the order of their first use
 };
 
-/// Fills meetings, meeting_members and meeting_of: the i-th collective on a communicator meets the i-th on
+/// Fills matches, match_members and match_of: the i-th collective on a communicator meets the i-th on
 /// every member. `any`: whether there is one.
-void add_collective_meetings(const Program& program, bool any, ExecutionGraph& graph);
+void add_collective_matches(const Program& program, bool any, ExecutionGraph& graph);
 
 }  // namespace ppsim

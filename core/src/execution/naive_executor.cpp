@@ -19,7 +19,7 @@ class NaiveState {
         begun_(meaning.messages.size(), false),
         sent_(meaning.messages.size(), false),
         received_(meaning.messages.size(), false),
-        met_(meaning.meetings.size(), false) {}
+        met_(meaning.matches.size(), false) {}
 
   [[nodiscard]] const std::vector<bool>& started() const { return started_; }
   [[nodiscard]] const std::vector<bool>& complete() const { return complete_; }
@@ -54,9 +54,9 @@ class NaiveState {
 
   /// E7.
   [[nodiscard]] bool may_meet(std::size_t c) const {
-    const NaiveMeeting& meeting = meaning_->meetings[c];
-    return !met_[c] && meeting.members.size() == meeting.expected &&
-           std::all_of(meeting.members.begin(), meeting.members.end(),
+    const NaiveMatch& match = meaning_->matches[c];
+    return !met_[c] && match.members.size() == match.expected &&
+           std::all_of(match.members.begin(), match.members.end(),
                        [&](InstructionId id) { return has_started(id); });
   }
 
@@ -67,7 +67,7 @@ class NaiveState {
                        [&](auto m) { return sent_[m]; }) &&
            std::all_of(instruction.receives.begin(), instruction.receives.end(),
                        [&](auto m) { return received_[m]; }) &&
-           (instruction.meeting < 0 || met_[static_cast<std::size_t>(instruction.meeting)]);
+           (instruction.match < 0 || met_[static_cast<std::size_t>(instruction.match)]);
   }
 
   void start(std::size_t i) { started_[i] = true; }
@@ -122,7 +122,7 @@ class TimedNaiveRun {
         state_(meaning, capabilities),
         work_due_(meaning.instructions.size(), kNever),
         message_due_(meaning.messages.size(), kNever),
-        meeting_due_(meaning.meetings.size(), kNever) {
+        match_due_(meaning.matches.size(), kNever) {
     trace_.spans = IdVector<InstructionId, Span>(meaning.instructions.size(), Span{kNever, kNever});
   }
 
@@ -158,8 +158,8 @@ class TimedNaiveRun {
     for (std::size_t m = 0; m < message_due_.size(); ++m) {
       if (state_.may_be_received(m)) state_.receive(m);
     }
-    for (std::size_t c = 0; c < meeting_due_.size(); ++c) {
-      if (meeting_due_[c] == now_) state_.meet(c);
+    for (std::size_t c = 0; c < match_due_.size(); ++c) {
+      if (match_due_[c] == now_) state_.meet(c);
     }
     for (std::size_t i = 0; i < work_due_.size(); ++i) {
       if (!state_.started()[i] || state_.complete()[i]) continue;
@@ -185,9 +185,9 @@ class TimedNaiveRun {
       state_.begin(m);
       message_due_[m] = due_after(meaning_.messages[m].duration);
     }
-    for (std::size_t c = 0; c < meeting_due_.size(); ++c) {
-      if (state_.may_meet(c) && meeting_due_[c] == kNever) {
-        meeting_due_[c] = due_after(meaning_.meetings[c].duration);
+    for (std::size_t c = 0; c < match_due_.size(); ++c) {
+      if (state_.may_meet(c) && match_due_[c] == kNever) {
+        match_due_[c] = due_after(meaning_.matches[c].duration);
       }
     }
   }
@@ -202,7 +202,7 @@ class TimedNaiveRun {
       if (!meaning_.instructions[i].communication) consider(work_due_[i]);
     }
     for (const Instant due : message_due_) consider(due);
-    for (const Instant due : meeting_due_) consider(due);
+    for (const Instant due : match_due_) consider(due);
     for (std::size_t m = 0; m < message_due_.size(); ++m) {
       if (state_.may_be_received(m)) consider(due_after(0));
     }
@@ -216,7 +216,7 @@ class TimedNaiveRun {
   Instant now_;
   std::vector<Instant> work_due_;     ///< compute and copy
   std::vector<Instant> message_due_;  ///< when the message is out
-  std::vector<Instant> meeting_due_;
+  std::vector<Instant> match_due_;
   TimedTrace trace_;
 };
 
@@ -283,7 +283,7 @@ class Arbitrations {
         moved = true;
       }
     }
-    for (std::size_t c = 0; c < meaning_.meetings.size(); ++c) {
+    for (std::size_t c = 0; c < meaning_.matches.size(); ++c) {
       if (!state.may_meet(c)) continue;
       state.meet(c);
       moved = true;

@@ -215,7 +215,7 @@ void add_channel(const Channel& channel, const CostTable& costs, NaiveMeaning& o
 }
 
 /// E7: the i-th collective on a communicator meets the i-th on every member.
-void add_meetings(const Program& program, const CostTable& costs, NaiveMeaning& out) {
+void add_matches(const Program& program, const CostTable& costs, NaiveMeaning& out) {
   std::map<std::pair<CommunicatorId, std::size_t>, std::vector<InstructionId>> met;
   for (const RankId rank : program.pipeline().rank_ids()) {
     std::map<CommunicatorId, std::size_t> count;
@@ -228,10 +228,10 @@ void add_meetings(const Program& program, const CostTable& costs, NaiveMeaning& 
   for (const auto& [key, members] : met) {
     const Action& first = program.actions(members.front()).front();
     for (const InstructionId id : members) {
-      out.instructions[id.index()].meeting = static_cast<int>(out.meetings.size());
+      out.instructions[id.index()].match = static_cast<int>(out.matches.size());
       out.mismatch |= program.actions(id).front() != first;
     }
-    out.meetings.push_back(
+    out.matches.push_back(
         {members, program.communicator(key.first).members.size(), costs(cost_class_of(first))});
   }
 }
@@ -251,7 +251,7 @@ NaiveMeaning naive_meaning(const Program& program, const TransportCapabilities& 
     instruction.duration = costs(cost_class_of(program.actions(id), program.instruction(id).form));
   }
   for (const auto& [key, channel] : channels_of(program)) add_channel(channel, costs, meaning);
-  add_meetings(program, costs, meaning);
+  add_matches(program, costs, meaning);
   return meaning;
 }
 

@@ -17,7 +17,7 @@ struct NaiveInstruction {
   InstructionId launched_after;      ///< must have started before it starts; invalid: none
   std::vector<std::size_t> sends;    ///< messages
   std::vector<std::size_t> receives;
-  int meeting = -1;
+  int match = -1;
   Nanoseconds duration = 0;  ///< of compute and copy
 };
 
@@ -28,7 +28,7 @@ struct NaiveMessage {
   Nanoseconds duration = 0;
 };
 
-struct NaiveMeeting {
+struct NaiveMatch {
   std::vector<InstructionId> members;
   std::size_t expected = 0;  ///< members of the communicator
   Nanoseconds duration = 0;
@@ -38,7 +38,7 @@ struct NaiveMeeting {
 struct NaiveMeaning {
   std::vector<NaiveInstruction> instructions;
   std::vector<NaiveMessage> messages;  ///< channel by channel, in order
-  std::vector<NaiveMeeting> meetings;
+  std::vector<NaiveMatch> matches;
   bool mismatch = false;  ///< two ends of a message, or two members of a meeting, name different things
 };
 

@@ -33,9 +33,9 @@ void RankParts::add(InstructionId id, RankId rank) {
   if (is_transfer(action.kind)) {
     add_messages(id);
   } else if (is_collective(action.kind)) {
-    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[id.index()]);
-    const int communicator = graph_.meetings[meeting].communicator.value();
-    parts_.push_back({track(TrackKind::member, communicator), count(meeting)});
+    const auto match = static_cast<std::size_t>(graph_.match_of[id.index()]);
+    const int communicator = graph_.matches[match].communicator.value();
+    parts_.push_back({track(TrackKind::member, communicator), count(match)});
   } else {
     const int queue = program_.queue_of(action, CommunicatorId());
     parts_.push_back({track(TrackKind::work, rank.value(), queue), id.value() + 1});

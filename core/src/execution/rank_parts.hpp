@@ -31,7 +31,7 @@ class RankParts {
   }
   /// The end of a member of a collective. An instruction of another kind or rank has no track.
   [[nodiscard]] ClockPart member(InstructionId id) const {
-    return id >= first_ && id < last_ && graph_.meeting_of[id.index()] >= 0 ? of(id).front() : ClockPart{};
+    return id >= first_ && id < last_ && graph_.match_of[id.index()] >= 0 ? of(id).front() : ClockPart{};
   }
   /// The part that is over when a message is out, when it is received; without track where the rank has no
   /// share in it.

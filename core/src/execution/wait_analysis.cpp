@@ -85,7 +85,7 @@ std::vector<InstructionWait> WaitAnalysis::waits_of(InstructionId id) const {
 
 void WaitAnalysis::waits(InstructionId id, std::vector<InstructionWait>& out) const {
   if (!started(id)) return waits_to_start(id, out);
-  const bool meets = graph_.meeting_of[id.index()] >= 0;
+  const bool meets = graph_.match_of[id.index()] >= 0;
   if (graph_.messages_of(id).empty() && !meets) out.push_back({id, id, WaitReason::running});
   waits_for_messages(id, out);
   if (meets) waits_for_members(id, out);
@@ -153,11 +153,11 @@ WaitAnalysis::Blocker WaitAnalysis::blocker_of(std::uint32_t message) const {
 }
 
 void WaitAnalysis::waits_for_members(InstructionId id, std::vector<InstructionWait>& out) const {
-  const CollectiveMeeting& meeting = graph_.meetings[static_cast<std::size_t>(graph_.meeting_of[id.index()])];
-  for (const InstructionId member : graph_.members_of(meeting)) {
+  const CollectiveMatch& match = graph_.matches[static_cast<std::size_t>(graph_.match_of[id.index()])];
+  for (const InstructionId member : graph_.members_of(match)) {
     if (!started(member)) out.push_back({id, member, WaitReason::collective});
   }
-  if (!meeting.complete) out.push_back({id, InstructionId(), WaitReason::member});
+  if (!match.complete) out.push_back({id, InstructionId(), WaitReason::member});
 }
 
 }  // namespace ppsim

@@ -29,11 +29,10 @@ std::string counterpart_text(const Program& program, const Message& message) {
          (message.send.valid() ? " meets no RECV on its channel" : " meets no SEND on its channel");
 }
 
-std::string member_text(const Program& program, const CollectiveMeeting& meeting) {
-  const Communicator& communicator = program.communicator(meeting.communicator);
-  return "only " + std::to_string(meeting.member_count) + " of " +
-         std::to_string(communicator.members.size()) + " members of communicator " + communicator.name +
-         " take part";
+std::string member_text(const Program& program, const CollectiveMatch& match) {
+  const Communicator& communicator = program.communicator(match.communicator);
+  return "only " + std::to_string(match.member_count) + " of " + std::to_string(communicator.members.size()) +
+         " members of communicator " + communicator.name + " take part";
 }
 
 /// The launch that holds it back: the latest one before it that waits for the same for another reason than
@@ -82,7 +81,7 @@ std::string why_text(const Program& program, const ExecutionGraph& graph, const 
       return "a collective begins when all members have started";
     case WaitReason::member:
       return member_text(program,
-                         graph.meetings[static_cast<std::size_t>(graph.meeting_of[wait.waiter.index()])]);
+                         graph.matches[static_cast<std::size_t>(graph.match_of[wait.waiter.index()])]);
   }
   PPSIM_CHECK(false, "unknown reason");
 }

@@ -126,7 +126,7 @@ class RankChecker {
   }
 
   void check_participants(RankId rank) {
-    if (graph_.meetings.empty()) return;
+    if (graph_.matches.empty()) return;
     for (const InstructionId id : program_.ids_of(rank)) {
       const Action& action = program_.actions(id).front();
       if (!is_collective(action.kind)) continue;
@@ -223,9 +223,9 @@ class CounterpartChecker {
       begin = m + 1;
     }
     std::map<CommunicatorId, bool> seen;
-    for (const CollectiveMeeting& meeting : graph_.meetings) {
-      if (!meeting.complete && seen.emplace(meeting.communicator, true).second)
-        report_partial(meeting.communicator);
+    for (const CollectiveMatch& match : graph_.matches) {
+      if (!match.complete && seen.emplace(match.communicator, true).second)
+        report_partial(match.communicator);
     }
     return std::move(found_);
   }
@@ -265,9 +265,9 @@ class CounterpartChecker {
   /// The collectives of a communicator that some members lack.
   void report_partial(CommunicatorId communicator) {
     std::map<Action, std::map<RankId, std::vector<InstructionId>>> found;
-    for (const CollectiveMeeting& meeting : graph_.meetings) {
-      if (meeting.communicator != communicator) continue;
-      for (const InstructionId id : graph_.members_of(meeting))
+    for (const CollectiveMatch& match : graph_.matches) {
+      if (match.communicator != communicator) continue;
+      for (const InstructionId id : graph_.members_of(match))
         found[program_.actions(id).front()][program_.rank_of(id)].push_back(id);
     }
     const std::size_t members = program_.communicator(communicator).members.size();
@@ -333,13 +333,13 @@ std::vector<Violation> match_violations(const Program& program, const ExecutionG
                      concatenated("rank ", from, ": ", program.all_actions()[message.send_action],
                                   " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    if (meeting.matched) continue;
+  for (const CollectiveMatch& match : graph.matches) {
+    if (match.matched) continue;
     std::string text = "collectives that meet differ:";
-    for (const InstructionId id : graph.members_of(meeting)) {
+    for (const InstructionId id : graph.members_of(match)) {
       text += concatenated(" rank ", program.rank_of(id), ": ", program.actions(id).front());
     }
-    found.push_back({graph.members_of(meeting).front(), text});
+    found.push_back({graph.members_of(match).front(), text});
   }
   return found;
 }

@@ -20,7 +20,7 @@ class TraceCheck {
     for (const Message& message : graph_.messages) {
       if (message.complete()) check_end(message.receive, message.send);
     }
-    for (const CollectiveMeeting& meeting : graph_.meetings) check_meeting(meeting);
+    for (const CollectiveMatch& match : graph_.matches) check_match(match);
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Violation& a, const Violation& b) { return a.instruction < b.instruction; });
     return std::move(found_);
@@ -44,8 +44,8 @@ class TraceCheck {
     if (!happened(start) || end.time < start.time) report({id, " completes", end}, {other, " starts", start});
   }
 
-  void check_meeting(const CollectiveMeeting& meeting) {
-    const auto members = graph_.members_of(meeting);
+  void check_match(const CollectiveMatch& match) {
+    const auto members = graph_.members_of(match);
     const auto latest = [&](InstructionId a, InstructionId b) { return started(a) < started(b); };
     const InstructionId last = *std::max_element(members.begin(), members.end(), latest);
     for (const InstructionId member : members) check_end(member, last);

@@ -21,7 +21,7 @@ class Samples {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i)
       add_local(trace, InstructionId(i));
     for (const Message& message : graph_.messages) add_message(trace, message);
-    for (const CollectiveMeeting& meeting : graph_.meetings) add_meeting(trace, meeting);
+    for (const CollectiveMatch& match : graph_.matches) add_match(trace, match);
   }
 
   Durations take() { return std::move(samples_); }
@@ -47,8 +47,8 @@ class Samples {
     }
   }
 
-  void add_meeting(const TimedTrace& trace, const CollectiveMeeting& meeting) {
-    const auto members = graph_.members_of(meeting);
+  void add_match(const TimedTrace& trace, const CollectiveMatch& match) {
+    const auto members = graph_.members_of(match);
     Instant start{-1, 0};
     for (const InstructionId member : members) {
       if (!happened(trace.spans[member])) return;

@@ -19,7 +19,7 @@ std::vector<std::uint32_t> items_of_actions(const CompiledProgram& compiled,
   const ExecutionGraph& graph = analyzed.timed_graph();
   std::vector<std::uint32_t> item_of(program.all_actions().size(), 0);
   for (const InstructionId id : program.ids()) {
-    if (graph.meeting_of[id.index()] < 0 && graph.messages_of(id).empty())
+    if (graph.match_of[id.index()] < 0 && graph.messages_of(id).empty())
       item_of[program.instruction(id).first_action] = compiled.end_item[id.index()];
   }
   auto flow = compiled.flow_items.begin();
@@ -27,8 +27,8 @@ std::vector<std::uint32_t> items_of_actions(const CompiledProgram& compiled,
     item_of[message.send_action] = item_of[message.receive_action] = *flow;
     ++flow;
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    for (const InstructionId member : graph.members_of(meeting))
+  for (const CollectiveMatch& match : graph.matches) {
+    for (const InstructionId member : graph.members_of(match))
       item_of[program.instruction(member).first_action] = *flow;
     ++flow;
   }

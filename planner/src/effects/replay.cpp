@@ -59,9 +59,9 @@ class Replay {
       const Nanoseconds sent = sending_at(index);
       begun = std::max(begun, graph_.messages[index].receive == id ? times_.data_there(index, sent) : sent);
     }
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting < 0) return begun;
-    for (const InstructionId member : graph_.members_of(graph_.meetings[static_cast<std::size_t>(meeting)]))
+    const std::int32_t match = graph_.match_of[id.index()];
+    if (match < 0) return begun;
+    for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)]))
       begun = std::max(begun, starts_[member]);
     return begun;
   }

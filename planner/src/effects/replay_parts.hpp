@@ -38,7 +38,7 @@ class ReplayPlaces {
 
  private:
   [[nodiscard]] ItemPlace place_of(InstructionId id, std::size_t member) const {
-    if (graph_.meeting_of[id.index()] >= 0) return {};
+    if (graph_.match_of[id.index()] >= 0) return {};
     if (graph_.messages_of(id).empty()) return {program_.rank_of(id), RankId()};
     const std::uint32_t wanted = program_.instruction(id).first_action + static_cast<std::uint32_t>(member);
     for (const std::uint32_t index : graph_.messages_of(id)) {

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "io/csv_cells.hpp"
 #include "ppsim/planner/study.hpp"

@@ -25,8 +25,8 @@ from ppsim.torch import meeting
 from ppsim.torch.admission import check_features, check_replicas, transport_of
 from ppsim.torch.data import Data
 from ppsim.torch.devices import device_of
-from ppsim.torch.queues import HostQueues, Progress, Queues, StreamQueues
 from ppsim.torch.perform import Performer
+from ppsim.torch.queues import HostQueues, Progress, Queues, StreamQueues
 from ppsim.torch.replicas import replicas_of
 from ppsim.torch.stage import Loss, Stage
 from ppsim.torch.ties import Tied, Ties, in_words

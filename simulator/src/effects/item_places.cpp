@@ -36,7 +36,7 @@ std::vector<ItemPlace> item_places(const CompiledProgram& program, const Analyze
   for (const CompiledItem& item : program.items) places.push_back(of_duration[item.duration]);
   for (std::size_t i = 0; i < program.end_item.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
-    if (graph.meeting_of[i] < 0 && graph.messages_of(id).empty())
+    if (graph.match_of[i] < 0 && graph.messages_of(id).empty())
       places[program.end_item[i]] = {analyzed.program().rank_of(id), RankId()};
   }
   return places;

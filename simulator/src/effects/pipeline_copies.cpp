@@ -77,8 +77,8 @@ class CopyActivities {
       ways_of_items_[compiled_.flow_items[flow++]] =
           way({Way::What::message, {program.rank_of(message.send), program.rank_of(message.receive)}});
     }
-    for (const CollectiveMeeting& meeting : graph.meetings) {
-      const auto members = graph.members_of(meeting);
+    for (const CollectiveMatch& match : graph.matches) {
+      const auto members = graph.members_of(match);
       const OpKind kind = program.actions(members.front())[0].kind;
       const bool all = kind == OpKind::reduce_grad || kind == OpKind::unshard;
       Way found{all ? Way::What::data : Way::What::ranks, {}};

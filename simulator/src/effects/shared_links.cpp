@@ -74,9 +74,9 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
     taken = {{nodes.nic(from, true)}, {nodes.nic(to, false)}};
     nodes.add_core(1, taken);
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
+  for (const CollectiveMatch& match : graph.matches) {
     std::map<int, RankId> first_of_node;
-    for (const InstructionId member : graph.members_of(meeting)) {
+    for (const InstructionId member : graph.members_of(match)) {
       const RankId rank = program.rank_of(member);
       first_of_node.try_emplace(nodes.node_of(rank), rank);
     }

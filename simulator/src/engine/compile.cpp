@@ -19,12 +19,12 @@ class Compiler {
         graph_(graph),
         out_(graph.messages.size(), 0),
         received_(rendezvous() ? 0 : graph.messages.size(), 0),
-        met_(graph.meetings.size(), 0),
+        met_(graph.matches.size(), 0),
         durations_(program.pipeline()) {
     compiled_.items.emplace_back();  // the step's start
     compiled_.item_counts.assign(CompiledProgram::kFirstBound, 0);
     compiled_.end_item.assign(program.size(), 0);
-    find_lanes();
+    find_queues();
   }
 
   CompiledProgram run(const RunOrder& order) {
@@ -44,18 +44,18 @@ class Compiler {
   using Item = std::uint32_t;
 
   [[nodiscard]] bool rendezvous() const { return !graph_.capabilities.credits.has_value(); }
-  void find_lanes() {
-    lane_of_.reserve(program_.size());
+  void find_queues() {
+    queue_of_.reserve(program_.size());
     for (std::size_t i = 0; i < program_.size(); ++i) {
       const InstructionId id(static_cast<std::int32_t>(i));
-      lane_of_.push_back(program_.queue_of(program_.actions(id)[0], program_.communicators_of(id)[0]));
+      queue_of_.push_back(program_.queue_of(program_.actions(id)[0], program_.communicators_of(id)[0]));
     }
   }
 
   void complete(InstructionId id) {
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting >= 0) {
-      compiled_.end_item[id.index()] = meet(static_cast<std::size_t>(meeting));
+    const std::int32_t match = graph_.match_of[id.index()];
+    if (match >= 0) {
+      compiled_.end_item[id.index()] = meet(static_cast<std::size_t>(match));
     } else if (!graph_.messages_of(id).empty()) {
       compiled_.end_item[id.index()] = end_of_transfers(id);
     } else {
@@ -69,18 +69,18 @@ class Compiler {
   /// Pushes what the start of an instruction waits for. Ends ascend along a queue, so only the last
   /// predecessor on each queue counts.
   void push_start(InstructionId id) {
-    lanes_.clear();
+    tails_.clear();
     for (const InstructionId before : graph_.predecessors_of(id)) {
-      const int lane = lane_of_[before.index()];
-      const auto known =
-          std::find_if(lanes_.begin(), lanes_.end(), [lane](const Lane& l) { return l.lane == lane; });
-      if (known == lanes_.end()) {
-        lanes_.push_back({lane, before});
+      const int queue = queue_of_[before.index()];
+      const auto known = std::find_if(tails_.begin(), tails_.end(),
+                                      [queue](const QueueTail& tail) { return tail.queue == queue; });
+      if (known == tails_.end()) {
+        tails_.push_back({queue, before});
       } else {
         known->last = std::max(known->last, before);
       }
     }
-    for (const Lane& lane : lanes_) operands_.push_back(compiled_.end_item[lane.last.index()]);
+    for (const QueueTail& tail : tails_) operands_.push_back(compiled_.end_item[tail.last.index()]);
   }
 
   /// As push_start; the members of a group share one item.
@@ -140,7 +140,7 @@ class Compiler {
 
   Item meet(std::size_t index) {
     if (met_[index] != 0) return met_[index];
-    const auto members = graph_.members_of(graph_.meetings[index]);
+    const auto members = graph_.members_of(graph_.matches[index]);
     const std::size_t base = operands_.size();
     for (const InstructionId member : members) push_start(member);
     met_[index] = emit(base, duration(cost_class_of(program_.actions(members[0])[0])));
@@ -243,7 +243,7 @@ class Compiler {
     std::vector<std::uint32_t> durations;
     for (InstructionId id = program_.first(rank); id < program_.last(rank);
          id = InstructionId(id.value() + 1)) {
-      if (lane_of_[id.index()] != Program::kComputeQueue) continue;
+      if (queue_of_[id.index()] != Program::kComputeQueue) continue;
       row.last_item = compiled_.end_item[id.index()];
       if (row.first_item == 0) row.first_item = row.last_item;
       if (is_padding(program_.pipeline(), program_.actions(id))) continue;
@@ -257,22 +257,22 @@ class Compiler {
     return row;
   }
 
-  struct Lane {
-    int lane;
+  struct QueueTail {
+    int queue;
     InstructionId last;
   };
 
   const Program& program_;
   const ExecutionGraph& graph_;
   CompiledProgram compiled_;
-  std::vector<int> lane_of_;                            ///< per instruction: its first queue
+  std::vector<int> queue_of_;                           ///< per instruction: its first queue
   std::vector<Item> out_;                               ///< per message; 0: not emitted
   std::vector<Item> received_;                          ///< per message, with credits only
   std::vector<Item> met_;                               ///< per meeting
   std::unordered_map<std::int32_t, Item> group_start_;  // looked up, never iterated
   ByCostClass<std::uint32_t> durations_;
   std::vector<Item> operands_;
-  std::vector<Lane> lanes_;
+  std::vector<QueueTail> tails_;
 };
 
 }  // namespace

@@ -65,9 +65,9 @@ class EventRun {
                 graph.capabilities.residency.value_or(std::numeric_limits<int>::max())),
         kernels_(places_.size()),
         computing_(places_.size()),
-        numbers_(shared.flows == nullptr ? 0 : graph.messages.size() + graph.meetings.size(), kNoNumber) {
+        numbers_(shared.flows == nullptr ? 0 : graph.messages.size() + graph.matches.size(), kNoNumber) {
     build_successors();
-    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (const CollectiveMatch& match : graph.matches) open_members_.push_back(match.member_count);
   }
 
   SimulatedRun run() {
@@ -92,7 +92,7 @@ class EventRun {
   }
 
  private:
-  enum class EventKind : std::uint8_t { work_done, message_out, message_received, meeting_over };
+  enum class EventKind : std::uint8_t { work_done, message_out, message_received, match_over };
   struct Event {
     Instant at;
     EventKind kind;
@@ -155,8 +155,8 @@ class EventRun {
     state_.started[id.index()] = 1;
     trace_.spans[id].start = now_;
     count_kernel(id, 1);
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-      join(static_cast<std::uint32_t>(meeting));
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
+      join(static_cast<std::uint32_t>(match));
     } else if (graph_.messages_of(id).empty()) {
       work(id);
     } else {
@@ -171,16 +171,16 @@ class EventRun {
 
   /// A collective without other members launches nothing.
   [[nodiscard]] bool is_kernel_of_transfer(InstructionId id) const {
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    const std::int32_t match = graph_.match_of[id.index()];
     return communicates(id) &&
-           (meeting < 0 || graph_.meetings[static_cast<std::size_t>(meeting)].member_count > 1);
+           (match < 0 || graph_.matches[static_cast<std::size_t>(match)].member_count > 1);
   }
 
   /// A kernel of communication comes or goes; the first and the last of its kind change the speed.
   void count_kernel(InstructionId id, int by) {
     if (!is_kernel_of_transfer(id)) return;
     Kernels& kernels = kernels_[program_.rank_of(id)];
-    int& of_kind = graph_.meeting_of[id.index()] >= 0 ? kernels.collectives : kernels.transfers;
+    int& of_kind = graph_.match_of[id.index()] >= 0 ? kernels.collectives : kernels.transfers;
     of_kind += by;
     if (of_kind == (by > 0 ? 1 : 0)) change_speed(program_.rank_of(id));
   }
@@ -237,10 +237,10 @@ class EventRun {
   }
 
   void join(std::uint32_t index) {
-    const CollectiveMeeting& meeting = graph_.meetings[index];
-    if (--open_members_[index] > 0 || !meeting.complete) return;
-    const InstructionId member = graph_.members_of(meeting).front();
-    move(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
+    const CollectiveMatch& match = graph_.matches[index];
+    if (--open_members_[index] > 0 || !match.complete) return;
+    const InstructionId member = graph_.members_of(match).front();
+    move(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::match_over, index);
   }
 
   /// The number of a message or meeting among the flows.
@@ -248,8 +248,7 @@ class EventRun {
     return kind == EventKind::message_out ? index : static_cast<std::uint32_t>(messages_.size()) + index;
   }
   [[nodiscard]] bool is_flow(EventKind kind, std::uint32_t index) const {
-    if (flows_ == nullptr || (kind != EventKind::message_out && kind != EventKind::meeting_over))
-      return false;
+    if (flows_ == nullptr || (kind != EventKind::message_out && kind != EventKind::match_over)) return false;
     return flows_->takes_links(flow_of(kind, index));
   }
 
@@ -276,7 +275,7 @@ class EventRun {
       const std::uint32_t route = routes_[end.flow];
       const bool is_message = route < messages;
       events_.push({{end.at, 0},
-                    is_message ? EventKind::message_out : EventKind::meeting_over,
+                    is_message ? EventKind::message_out : EventKind::match_over,
                     is_message ? route : route - messages});
     }
   }
@@ -313,8 +312,8 @@ class EventRun {
         return leave(event.index);
       case EventKind::message_received:
         return receive(event.index);
-      case EventKind::meeting_over:
-        for (const InstructionId member : graph_.members_of(graph_.meetings[event.index])) complete(member);
+      case EventKind::match_over:
+        for (const InstructionId member : graph_.members_of(graph_.matches[event.index])) complete(member);
         return;
     }
   }

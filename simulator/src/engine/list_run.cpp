@@ -38,7 +38,7 @@ class ListRun {
         trace_(trace_of(program.size())),
         is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
         queue_(is_queued_.size()) {
-    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (const CollectiveMatch& match : graph.matches) open_members_.push_back(match.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {
       next_.push_back(program.first(rank));
       wake(rank);
@@ -99,8 +99,8 @@ class ListRun {
   }
 
   void begin(InstructionId id, RankId rank) {
-    if (!graph_.meetings.empty() && graph_.meeting_of[id.index()] >= 0)
-      return join(static_cast<std::size_t>(graph_.meeting_of[id.index()]));
+    if (!graph_.matches.empty() && graph_.match_of[id.index()] >= 0)
+      return join(static_cast<std::size_t>(graph_.match_of[id.index()]));
     const std::span<const Action> actions = program_.actions(id);
     const std::span<const std::uint32_t> messages = graph_.messages_of(id);
     if (!messages.empty()) return transfer(graph_.messages[messages.front()], actions.front(), rank);
@@ -132,10 +132,10 @@ class ListRun {
   }
 
   void join(std::size_t index) {
-    const CollectiveMeeting& meeting = graph_.meetings[index];
-    meets_ = meets_ && meeting.complete && meeting.matched;
+    const CollectiveMatch& match = graph_.matches[index];
+    meets_ = meets_ && match.complete && match.matched;
     if (!meets_ || --open_members_[index] > 0) return;
-    const auto members = graph_.members_of(meeting);
+    const auto members = graph_.members_of(match);
     Instant begin;
     for (const InstructionId member : members) begin = std::max(begin, trace_.spans[member].start);
     const Instant end = completion(begin, duration(program_.actions(members[0])[0]));

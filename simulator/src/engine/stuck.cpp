@@ -52,8 +52,8 @@ std::optional<Stuck> find_mismatches(const Program& program, const ExecutionGrap
   for (const Message& message : graph.messages) {
     if (!message.matched) stuck.mismatches.push_back({message.send, message.receive});
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    if (!meeting.matched) stuck.mismatches.push_back(mismatch_of(program, graph.members_of(meeting)));
+  for (const CollectiveMatch& match : graph.matches) {
+    if (!match.matched) stuck.mismatches.push_back(mismatch_of(program, graph.members_of(match)));
   }
   if (stuck.mismatches.empty()) return std::nullopt;
   return stuck;

@@ -23,8 +23,8 @@ Bytes bytes_of(const SizeTable& sizes, const Action& action, const Action& send)
 
 /// Takes the time of other ranks, too.
 bool is_shared(const AnalyzedProgram& analyzed, InstructionId id) {
-  const std::int32_t meeting = analyzed.timed_graph().meeting_of[id.index()];
-  return meeting >= 0 && analyzed.timed_graph().meetings[static_cast<std::size_t>(meeting)].member_count > 1;
+  const std::int32_t match = analyzed.timed_graph().match_of[id.index()];
+  return match >= 0 && analyzed.timed_graph().matches[static_cast<std::size_t>(match)].member_count > 1;
 }
 
 /// Chakra counts groups from 1: 0 stands for all ranks.

@@ -76,7 +76,7 @@ TEST(Certificate, NoReuseCountsOnAnotherMembersEndOfACollective) {
   const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
   const auto ends_with_a_collective = [&](const Tensor& tensor) {
     return std::ranges::any_of(table.users_of(tensor),
-                               [&](InstructionId id) { return graph.meeting_of[id.index()] >= 0; });
+                               [&](InstructionId id) { return graph.match_of[id.index()] >= 0; });
   };
   Certificate certificate = without_reuse(program, sizes, rendezvous());
   int refused = 0;

@@ -31,7 +31,7 @@ auto in_ranges(std::size_t count, const Make& make) {
 }
 
 bool equal(const ExecutionGraph& a, const ExecutionGraph& b) {
-  const auto meeting = [](const CollectiveMeeting& m) {
+  const auto match = [](const CollectiveMatch& m) {
     return std::tuple(m.communicator, m.first_member, m.member_count, m.complete, m.matched);
   };
   const auto message = [](const Message& m) {
@@ -40,9 +40,8 @@ bool equal(const ExecutionGraph& a, const ExecutionGraph& b) {
   return a.predecessor_begin == b.predecessor_begin && a.predecessors == b.predecessors &&
          a.reasons == b.reasons && std::ranges::equal(a.messages, b.messages, {}, message, message) &&
          a.message_begin == b.message_begin && a.message_items == b.message_items &&
-         std::ranges::equal(a.meetings, b.meetings, {}, meeting, meeting) &&
-         a.meeting_members == b.meeting_members && a.meeting_of == b.meeting_of &&
-         a.unsatisfiable == b.unsatisfiable;
+         std::ranges::equal(a.matches, b.matches, {}, match, match) && a.match_members == b.match_members &&
+         a.match_of == b.match_of && a.unsatisfiable == b.unsatisfiable;
 }
 
 const std::vector<std::size_t> kCounts = {2, 3, 7};

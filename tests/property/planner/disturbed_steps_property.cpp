@@ -69,9 +69,9 @@ class PlainStep {
 
  private:
   [[nodiscard]] Nanoseconds end_of(InstructionId id) const {
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
       Nanoseconds begin = 0;
-      for (const InstructionId member : graph_.members_of(graph_.meetings[static_cast<std::size_t>(meeting)]))
+      for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)]))
         begin = std::max(begin, starts_[member.index()]);
       return begin + times_[program_.instruction(id).first_action];
     }

@@ -76,8 +76,8 @@ TimedTrace draw_eager_run(const AnalyzedProgram& analyzed) {
     for (const std::uint32_t m : graph.messages_of(id)) {
       if (graph.messages[m].receive == id) at = std::max(at, there[m]);
     }
-    if (const std::int32_t meeting = graph.meeting_of[id.index()]; meeting >= 0) {
-      for (const InstructionId member : graph.members_of(graph.meetings[static_cast<std::size_t>(meeting)]))
+    if (const std::int32_t match = graph.match_of[id.index()]; match >= 0) {
+      for (const InstructionId member : graph.members_of(graph.matches[static_cast<std::size_t>(match)]))
         at = std::max(at, trace.spans[member].start.time);
     }
     trace.spans[id].end.time = at + *rc::gen::inRange<Nanoseconds>(0, 100);

@@ -99,9 +99,9 @@ RC_GTEST_PROP(SharedDevices, OwnCommunicationLeavesTheWorkWhole, ()) {
       const Span& span = trace.spans[id];
       if (!is_communication(c.program.actions(id)[0].kind) || at < span.start.time || at >= span.end.time)
         continue;
-      const std::int32_t meeting = graph.meeting_of[id.index()];
-      if (meeting >= 0 && graph.meetings[static_cast<std::size_t>(meeting)].member_count < 2) continue;
-      slowdown = std::max(slowdown, meeting >= 0 ? devices.own_collectives : devices.own_transfers);
+      const std::int32_t match = graph.match_of[id.index()];
+      if (match >= 0 && graph.matches[static_cast<std::size_t>(match)].member_count < 2) continue;
+      slowdown = std::max(slowdown, match >= 0 ? devices.own_collectives : devices.own_transfers);
     }
     return static_cast<double>(slowdown) / static_cast<double>(SharedDevices::kWhole);
   };

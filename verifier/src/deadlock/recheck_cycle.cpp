@@ -21,8 +21,8 @@ class NeededStarts {
     for (const std::uint32_t k : graph.messages_of(id)) {
       add({static_cast<std::int32_t>(k), rendezvous || graph.messages[k].receive == id});
     }
-    if (const std::int32_t meeting = graph.meeting_of[id.index()]; meeting >= 0) {
-      const auto members = graph.members_of(graph.meetings[static_cast<std::size_t>(meeting)]);
+    if (const std::int32_t match = graph.match_of[id.index()]; match >= 0) {
+      const auto members = graph.members_of(graph.matches[static_cast<std::size_t>(match)]);
       starts_.insert(members.begin(), members.end());
     }
     while (!open_.empty()) {

@@ -29,17 +29,17 @@ struct Events {
 class EventBuilder {
  public:
   explicit EventBuilder(const ExecutionGraph& graph) : graph_(graph) {
-    events_.count = 2 * graph.size() + 2 * graph.messages.size() + graph.meetings.size();
+    events_.count = 2 * graph.size() + 2 * graph.messages.size() + graph.matches.size();
   }
 
   Events build() {
     events_.impossible = !graph_.unsatisfiable.empty();
     for (std::size_t i = 0; i < graph_.size(); ++i) instruction(InstructionId(static_cast<std::int32_t>(i)));
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) message(m);
-    for (std::size_t c = 0; c < graph_.meetings.size(); ++c) {
-      events_.impossible = events_.impossible || !graph_.meetings[c].complete;
-      for (const InstructionId member : graph_.members_of(graph_.meetings[c]))
-        precede(start(member), meeting(c));
+    for (std::size_t c = 0; c < graph_.matches.size(); ++c) {
+      events_.impossible = events_.impossible || !graph_.matches[c].complete;
+      for (const InstructionId member : graph_.members_of(graph_.matches[c]))
+        precede(start(member), match(c));
     }
     return std::move(events_);
   }
@@ -49,7 +49,7 @@ class EventBuilder {
   [[nodiscard]] static std::size_t end(InstructionId id) { return 2 * id.index() + 1; }
   [[nodiscard]] std::size_t leaves(std::size_t m) const { return 2 * graph_.size() + m; }
   [[nodiscard]] std::size_t received(std::size_t m) const { return leaves(m) + graph_.messages.size(); }
-  [[nodiscard]] std::size_t meeting(std::size_t c) const { return leaves(2 * graph_.messages.size() + c); }
+  [[nodiscard]] std::size_t match(std::size_t c) const { return leaves(2 * graph_.messages.size() + c); }
   void precede(std::size_t before, std::size_t after) { events_.precedences.push_back({before, after}); }
 
   void instruction(InstructionId id) {
@@ -58,8 +58,8 @@ class EventBuilder {
     for (const std::uint32_t m : graph_.messages_of(id)) {
       precede(graph_.messages[m].receive == id ? received(m) : leaves(m), end(id));
     }
-    const std::int32_t met = graph_.meeting_of[id.index()];
-    if (met >= 0) precede(meeting(static_cast<std::size_t>(met)), end(id));
+    const std::int32_t met = graph_.match_of[id.index()];
+    if (met >= 0) precede(match(static_cast<std::size_t>(met)), end(id));
   }
 
   void message(std::size_t m) {

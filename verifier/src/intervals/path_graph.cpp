@@ -16,7 +16,7 @@ class Builder {
         start_(graph.size(), 0),
         end_(graph.size(), 0),
         out_(graph.messages.size(), 0),
-        met_(graph.meetings.size(), 0) {
+        met_(graph.matches.size(), 0) {
     result_.points.emplace_back();
   }
 
@@ -43,8 +43,8 @@ class Builder {
   }
 
   PointNumber end_of(InstructionId id) {
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting >= 0) return end_of_meeting(static_cast<std::size_t>(meeting));
+    const std::int32_t match = graph_.match_of[id.index()];
+    if (match >= 0) return end_of_match(static_cast<std::size_t>(match));
     if (!graph_.messages_of(id).empty()) return end_of_messages(id);
     return add({start_[id.index()]}, id, cost_class_of(program_.actions(id), program_.instruction(id).form));
   }
@@ -59,9 +59,9 @@ class Builder {
     return join(std::move(before));
   }
 
-  PointNumber end_of_meeting(std::size_t index) {
+  PointNumber end_of_match(std::size_t index) {
     if (met_[index] != 0) return met_[index];
-    const auto members = graph_.members_of(graph_.meetings[index]);
+    const auto members = graph_.members_of(graph_.matches[index]);
     std::vector<PointNumber> before;
     for (const InstructionId member : members) before.push_back(start_[member.index()]);
     met_[index] = add(std::move(before), members[0], cost_class_of(program_.actions(members[0])[0]));

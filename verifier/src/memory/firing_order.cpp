@@ -47,8 +47,8 @@ class Past {
     if (std::exchange(needs_end_[id.index()], 1) != 0) return;
     add_start(id);
     for (const std::uint32_t m : graph_.messages_of(id)) is_receipt(m, id) ? add_received(m) : add_sent(m);
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-      for (const InstructionId member : graph_.members_of(graph_.meetings[static_cast<std::size_t>(meeting)]))
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
+      for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)]))
         add_start(member);
     }
   }

@@ -47,8 +47,8 @@ class RankPoints {
     out_.point_begin_.push_back(0);
     for (const InstructionId id : program_.ids_of(request.rank)) {
       for (const std::uint32_t m : graph_.messages_of(id)) number_message(m, channel[m], id);
-      if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-        number_meeting(static_cast<std::size_t>(meeting));
+      if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
+        number_match(static_cast<std::size_t>(match));
       } else if (graph_.messages_of(id).empty()) {
         const bool copies = info(program_.actions(id).front().kind).resource == Resource::copy;
         out_.points_.push_back(next_point({copies ? kCopy : kCompute, 0}));
@@ -100,7 +100,7 @@ class RankPoints {
   static ClockPart part(Point point) { return {point.track, point.index + 1}; }
 
   [[nodiscard]] Point member_point(InstructionId id) const {
-    return is_own(id) && graph_.meeting_of[id.index()] >= 0 ? out_.points_of(id).front() : Point{};
+    return is_own(id) && graph_.match_of[id.index()] >= 0 ? out_.points_of(id).front() : Point{};
   }
 
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
@@ -110,8 +110,8 @@ class RankPoints {
     out_.points_.push_back(point);
   }
 
-  void number_meeting(std::size_t meeting) {
-    out_.points_.push_back(next_point({kCollective, graph_.meetings[meeting].communicator.index()}));
+  void number_match(std::size_t match) {
+    out_.points_.push_back(next_point({kCollective, graph_.matches[match].communicator.index()}));
   }
 
   Point next_point(TrackKey key) {

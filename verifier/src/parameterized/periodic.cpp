@@ -160,9 +160,9 @@ void fit_events(const Sample& sample, PeriodicProgram& family) {
   for (const Message& message : sample.graph.messages) {
     if (message.complete()) join({sample.series(message.send), sample.series(message.receive)});
   }
-  for (const CollectiveMeeting& meeting : sample.graph.meetings) {
+  for (const CollectiveMatch& match : sample.graph.matches) {
     std::vector<int> members;
-    for (const InstructionId id : sample.graph.members_of(meeting)) members.push_back(sample.series(id));
+    for (const InstructionId id : sample.graph.members_of(match)) members.push_back(sample.series(id));
     join(std::move(members));
   }
   for (int s = 0; s < static_cast<int>(family.series.size()); ++s) {
@@ -270,9 +270,9 @@ class MemberCheck {
         return refused("a message without counterpart, or between different tensors");
       PPSIM_RETURN_IF_ERROR(check_together(std::array{message.send, message.receive}));
     }
-    for (const CollectiveMeeting& meeting : sample_.graph.meetings) {
-      if (!meeting.complete || !meeting.matched) return refused("a collective that does not match");
-      PPSIM_RETURN_IF_ERROR(check_together(sample_.graph.members_of(meeting)));
+    for (const CollectiveMatch& match : sample_.graph.matches) {
+      if (!match.complete || !match.matched) return refused("a collective that does not match");
+      PPSIM_RETURN_IF_ERROR(check_together(sample_.graph.members_of(match)));
     }
     return {};
   }

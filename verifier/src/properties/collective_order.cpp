@@ -16,18 +16,18 @@ struct MeetingOrder {
 };
 
 MeetingOrder order_of(const Program& program, const ExecutionGraph& graph) {
-  MeetingOrder order{std::vector<std::vector<Index>>(graph.meetings.size()),
-                     std::vector<Index>(graph.meetings.size(), 0)};
+  MeetingOrder order{std::vector<std::vector<Index>>(graph.matches.size()),
+                     std::vector<Index>(graph.matches.size(), 0)};
   for (const RankId rank : program.pipeline().rank_ids()) {
     std::int32_t previous = -1;
     for (const InstructionId id : program.ids_of(rank)) {
-      const std::int32_t meeting = graph.meeting_of[id.index()];
-      if (meeting < 0) continue;
+      const std::int32_t match = graph.match_of[id.index()];
+      if (match < 0) continue;
       if (previous >= 0) {
-        order.after[static_cast<Index>(previous)].push_back(static_cast<Index>(meeting));
-        ++order.before_count[static_cast<Index>(meeting)];
+        order.after[static_cast<Index>(previous)].push_back(static_cast<Index>(match));
+        ++order.before_count[static_cast<Index>(match)];
       }
-      previous = meeting;
+      previous = match;
     }
   }
   return order;
@@ -51,18 +51,18 @@ std::vector<Index> unplaced(MeetingOrder order) {
   return rest;
 }
 
-Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMeeting& meeting) {
-  const InstructionId first = graph.members_of(meeting).front();
-  const Communicator& communicator = program.communicator(meeting.communicator);
+Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMatch& match) {
+  const InstructionId first = graph.members_of(match).front();
+  const Communicator& communicator = program.communicator(match.communicator);
   std::ostringstream text;
   text << "rank " << program.rank_of(first) << ": " << actions_text(program, first) << " meets "
-       << meeting.member_count - 1 << " of " << communicator.members.size() - 1 << " other members of "
+       << match.member_count - 1 << " of " << communicator.members.size() - 1 << " other members of "
        << communicator.name;
   return {first, text.str()};
 }
 
-Violation misplaced(const Program& program, const ExecutionGraph& graph, Index meeting) {
-  const InstructionId first = graph.members_of(graph.meetings[meeting]).front();
+Violation misplaced(const Program& program, const ExecutionGraph& graph, Index match) {
+  const InstructionId first = graph.members_of(graph.matches[match]).front();
   std::ostringstream text;
   text << "rank " << program.rank_of(first) << ": " << actions_text(program, first)
        << " has no place in a common order: the ranks issue it before and after the same others";
@@ -75,14 +75,14 @@ Answer check_collective_order(const AnalyzedProgram& analyzed) {
   const Program& program = analyzed.program();
   const ExecutionGraph& graph = analyzed.graph();
   std::vector<Violation> found;
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    if (!meeting.complete) found.push_back(incomplete(program, graph, meeting));
+  for (const CollectiveMatch& match : graph.matches) {
+    if (!match.complete) found.push_back(incomplete(program, graph, match));
   }
   for (const Violation& violation : match_violations(program, graph)) {
-    if (graph.meeting_of[violation.instruction.index()] >= 0) found.push_back(violation);
+    if (graph.match_of[violation.instruction.index()] >= 0) found.push_back(violation);
   }
-  for (const Index meeting : unplaced(order_of(program, graph))) {
-    found.push_back(misplaced(program, graph, meeting));
+  for (const Index match : unplaced(order_of(program, graph))) {
+    found.push_back(misplaced(program, graph, match));
   }
   return {proved_unless(std::move(found))};
 }

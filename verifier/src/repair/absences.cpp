@@ -58,12 +58,12 @@ std::vector<std::string> absences(const Program& program) {
   const ExecutionGraph& graph = analyzed.graph();
   for (const Unsatisfiable& u : graph.unsatisfiable)
     lines.push_back(concatenated("rank ", program.rank_of(u.instruction), ": ", u.why));
-  for (const CollectiveMeeting& meeting : graph.meetings) {
-    if (meeting.complete && meeting.matched) continue;
-    const InstructionId first = graph.members_of(meeting).front();
+  for (const CollectiveMatch& match : graph.matches) {
+    if (match.complete && match.matched) continue;
+    const InstructionId first = graph.members_of(match).front();
     lines.push_back(concatenated("rank ", program.rank_of(first), ": ", actions_text(program, first),
-                                 " meets ", meeting.complete ? "other collectives" : "not all members",
-                                 " of communicator ", program.communicator(meeting.communicator).name));
+                                 " meets ", match.complete ? "other collectives" : "not all members",
+                                 " of communicator ", program.communicator(match.communicator).name));
   }
   return lines;
 }

@@ -15,12 +15,12 @@ Event end(InstructionId id) { return start(id) + 1; }
 WaitEvents::WaitEvents(const ExecutionGraph& graph, const std::vector<int>& credits)
     : instructions_(static_cast<Event>(graph.size())),
       first_received_(2 * instructions_ + static_cast<Event>(graph.messages.size())),
-      first_meeting_(first_received_ + static_cast<Event>(graph.messages.size())) {
+      first_match_(first_received_ + static_cast<Event>(graph.messages.size())) {
   std::vector<Precedence> all;
   all.reserve(graph.predecessors.size() + graph.size() + 6 * graph.messages.size());
   instruction_waits(graph, all);
   message_waits(graph, credits, all);
-  const std::size_t events = first_meeting_ + graph.meetings.size();
+  const std::size_t events = first_match_ + graph.matches.size();
   begin_.assign(events + 1, 0);
   for (const Precedence& p : all) ++begin_[p.before + 1];
   for (std::size_t e = 0; e < events; ++e) begin_[e + 1] += begin_[e];
@@ -38,10 +38,10 @@ void WaitEvents::instruction_waits(const ExecutionGraph& graph, std::vector<Prec
       const bool receives = graph.messages[m].receive == id;
       all.push_back({(receives ? first_received_ : 2 * instructions_) + m, end(id)});
     }
-    if (graph.meeting_of[i] < 0) continue;
-    const Event meeting = first_meeting_ + static_cast<Event>(graph.meeting_of[i]);
-    all.push_back({start(id), meeting});
-    all.push_back({meeting, end(id)});
+    if (graph.match_of[i] < 0) continue;
+    const Event match = first_match_ + static_cast<Event>(graph.match_of[i]);
+    all.push_back({start(id), match});
+    all.push_back({match, end(id)});
   }
 }
 

@@ -30,7 +30,7 @@ class WaitEvents {
     return InstructionId(static_cast<std::int32_t>(e / 2));
   }
   [[nodiscard]] bool leaves(Event e) const { return e >= 2 * instructions_ && e < first_received_; }
-  [[nodiscard]] bool received(Event e) const { return e >= first_received_ && e < first_meeting_; }
+  [[nodiscard]] bool received(Event e) const { return e >= first_received_ && e < first_match_; }
   [[nodiscard]] std::uint32_t message(Event e) const {
     return e - (leaves(e) ? 2 * instructions_ : first_received_);
   }
@@ -49,7 +49,7 @@ class WaitEvents {
 
   Event instructions_ = 0;
   Event first_received_ = 0;
-  Event first_meeting_ = 0;
+  Event first_match_ = 0;
   std::vector<std::uint32_t> begin_;  ///< successors of an event, compressed rows
   std::vector<Event> successors_;
 };

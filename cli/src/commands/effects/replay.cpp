@@ -1,5 +1,4 @@
 #include <iostream>
-#include <sstream>
 
 #include "command_line/validators.hpp"
 #include "commands/effects/effects.hpp"

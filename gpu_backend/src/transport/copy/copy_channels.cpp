@@ -35,7 +35,7 @@ CopyChannels::CopyChannels(CopySetup setup)
     : in_(std::move(setup)),
       first_(in_.ranks.front()->rank()),
       messages_(in_.graph.messages.size()),
-      sums_(in_.graph.meetings.size()) {
+      sums_(in_.graph.matches.size()) {
   for (RankDevice* const rank : in_.ranks) {
     forks_.push_back(rank->make_event(false));
     for (RankDevice* const other : in_.ranks) rank->device().enable_peer(other->device());
@@ -123,7 +123,7 @@ void CopyChannels::open_line(InstructionId id, std::size_t member) {
 }
 
 const std::vector<RankId>& CopyChannels::members_of(std::size_t collective) const {
-  return in_.program.communicator(in_.graph.meetings[collective].communicator).members;
+  return in_.program.communicator(in_.graph.matches[collective].communicator).members;
 }
 
 bool CopyChannels::is_abroad(const std::vector<RankId>& members) const {
@@ -133,7 +133,7 @@ bool CopyChannels::is_abroad(const std::vector<RankId>& members) const {
 void CopyChannels::open_circles() {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& members = members_of(i);
-    const auto [at, added] = circles_.try_emplace(in_.graph.meetings[i].communicator);
+    const auto [at, added] = circles_.try_emplace(in_.graph.matches[i].communicator);
     sums_[i].circle = &at->second;
     sums_[i].calls.resize(members.size());
     sums_[i].summands.resize(members.size());
@@ -188,7 +188,7 @@ void CopyChannels::lend_sums() {
   for (std::uint32_t s = 0; s < sums_.size(); ++s) {
     const auto& members = members_of(s);
     if (is_here(members.front())) continue;
-    for (const InstructionId id : in_.graph.members_of(in_.graph.meetings[s])) {
+    for (const InstructionId id : in_.graph.members_of(in_.graph.matches[s])) {
       if (!id.valid() || !is_here(in_.program.rank_of(id))) continue;
       const RankId rank = in_.program.rank_of(id);
       const auto member = static_cast<std::uint32_t>(std::ranges::find(members, rank) - members.begin());
@@ -230,7 +230,7 @@ void CopyChannels::borrow_sums() {
   }
   for (std::uint32_t s = 0; s < sums_.size(); ++s) {
     const auto& members = members_of(s);
-    if (!is_here(members.front()) || !in_.graph.meetings[s].complete) continue;
+    if (!is_here(members.front()) || !in_.graph.matches[s].complete) continue;
     for (std::uint32_t i = 1; i < members.size(); ++i) {
       if (is_here(members[i])) continue;
       sums_[s].summands[i] = loans_.borrow_memory({Kind::summand, s, i}, device_of(members.front())).front();
@@ -281,7 +281,7 @@ void CopyChannels::move(std::size_t number) {
 }
 
 void CopyChannels::post(const StreamCollective& call) {
-  const auto number = static_cast<std::size_t>(in_.graph.meeting_of[call.instruction.index()]);
+  const auto number = static_cast<std::size_t>(in_.graph.match_of[call.instruction.index()]);
   Sum& sum = sums_[number];
   const auto& members = members_of(number);
   const auto at = static_cast<std::size_t>(std::ranges::find(members, call.rank) - members.begin());
@@ -315,17 +315,17 @@ void CopyChannels::sum(std::size_t collective) {
 }
 
 bool CopyChannels::may_end(InstructionId id) const {
-  const std::int32_t meeting = in_.graph.meeting_of[id.index()];
-  if (meeting >= 0) return is_set(made(sums_[static_cast<std::size_t>(meeting)]));
+  const std::int32_t match = in_.graph.match_of[id.index()];
+  if (match >= 0) return is_set(made(sums_[static_cast<std::size_t>(match)]));
   const auto messages = in_.graph.messages_of(id);
   return std::ranges::all_of(messages, [&](std::uint32_t m) { return is_set(moved(m)); });
 }
 
 void CopyChannels::end(InstructionId id) {
   const RankDevice& device = device_of(in_.program.rank_of(id));
-  const std::int32_t meeting = in_.graph.meeting_of[id.index()];
-  if (meeting >= 0) {
-    const Sum& sum = sums_[static_cast<std::size_t>(meeting)];
+  const std::int32_t match = in_.graph.match_of[id.index()];
+  if (match >= 0) {
+    const Sum& sum = sums_[static_cast<std::size_t>(match)];
     const auto call = std::ranges::find(sum.calls, id, &StreamCollective::instruction);
     if (call != sum.calls.begin()) device.wait(call->stream, sum.circle->done.event);
   }

@@ -21,10 +21,10 @@ InstructionId beginning_of(const TimedRun& run, InstructionId id) {
   const auto take = [&](InstructionId other) {
     if (other.valid() && run.trace.spans[last].start < run.trace.spans[other].start) last = other;
   };
-  const std::int32_t meeting = run.graph.meeting_of[id.index()];
-  if (meeting >= 0) {
+  const std::int32_t match = run.graph.match_of[id.index()];
+  if (match >= 0) {
     for (const InstructionId member :
-         run.graph.members_of(run.graph.meetings[static_cast<std::size_t>(meeting)]))
+         run.graph.members_of(run.graph.matches[static_cast<std::size_t>(match)]))
       take(member);
   }
   for (const std::uint32_t index : run.graph.messages_of(id)) {

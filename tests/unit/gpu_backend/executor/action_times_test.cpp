@@ -28,8 +28,8 @@ class RecordedTimes {
     for (std::size_t a = 0; a < actions_; ++a)
       times[a] = static_cast<Nanoseconds>((a * 7 + static_cast<std::size_t>(step) * 3) % 5) * 200'000;
     for (const Message& message : graph_.messages) times[message.receive_action] = times[message.send_action];
-    for (const CollectiveMeeting& meeting : graph_.meetings) {
-      const auto members = graph_.members_of(meeting);
+    for (const CollectiveMatch& match : graph_.matches) {
+      const auto members = graph_.members_of(match);
       for (const InstructionId member : members)
         times[first_[member.index()]] = times[first_[members[0].index()]];
     }
@@ -62,11 +62,11 @@ std::string against_times(const Program& program, const RunOptions& options, con
         options.capabilities.credits ? send.start.time : std::max(send.start.time, receive.start.time);
     if (receive.end.time - begin < times[message.send_action]) return "a message is too fast";
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
+  for (const CollectiveMatch& match : graph.matches) {
     Nanoseconds begin = 0;
-    for (const InstructionId member : graph.members_of(meeting))
+    for (const InstructionId member : graph.members_of(match))
       begin = std::max(begin, trace.spans[member].start.time);
-    for (const InstructionId member : graph.members_of(meeting)) {
+    for (const InstructionId member : graph.members_of(match)) {
       if (trace.spans[member].end.time - begin < times[program.instruction(member).first_action])
         return "a collective is too fast";
     }

@@ -25,9 +25,9 @@ struct Message {
 };
 
 /// One meeting of a collective on all members of its communicator; invalid where a member has none.
-struct CollectiveMeeting {
+struct CollectiveMatch {
   CommunicatorId communicator;
-  std::uint32_t first_member = 0;  ///< into ExecutionGraph::meeting_members
+  std::uint32_t first_member = 0;  ///< into ExecutionGraph::match_members
   std::uint32_t member_count = 0;
   bool complete = true;  ///< every member takes part
   bool matched = true;   ///< all name the same collective, microbatch and subject
@@ -79,12 +79,12 @@ struct ExecutionGraph {
   std::vector<Message> messages;                 ///< channel by channel, in channel order
   std::vector<std::uint32_t> message_begin;      ///< size() + 1
   std::vector<std::uint32_t> message_items;      ///< messages of an instruction, in member order
-  std::vector<CollectiveMeeting> meetings;
-  std::vector<InstructionId> meeting_members;
-  std::vector<std::int32_t> meeting_of;      ///< per instruction; -1: no collective
+  std::vector<CollectiveMatch> matches;
+  std::vector<InstructionId> match_members;
+  std::vector<std::int32_t> match_of;        ///< per instruction; -1: no collective
   std::vector<Unsatisfiable> unsatisfiable;  ///< ascending by instruction
 
-  [[nodiscard]] std::size_t size() const { return meeting_of.size(); }
+  [[nodiscard]] std::size_t size() const { return match_of.size(); }
   [[nodiscard]] std::span<const InstructionId> predecessors_of(InstructionId id) const {
     const auto first = predecessor_begin[id.index()];
     return {predecessors.data() + first, predecessor_begin[id.index() + 1] - first};
@@ -97,8 +97,8 @@ struct ExecutionGraph {
     const auto first = message_begin[id.index()];
     return {message_items.data() + first, message_begin[id.index() + 1] - first};
   }
-  [[nodiscard]] std::span<const InstructionId> members_of(const CollectiveMeeting& meeting) const {
-    return {meeting_members.data() + meeting.first_member, meeting.member_count};
+  [[nodiscard]] std::span<const InstructionId> members_of(const CollectiveMatch& match) const {
+    return {match_members.data() + match.first_member, match.member_count};
   }
   [[nodiscard]] bool waits_forever(InstructionId id) const;
 };

@@ -170,11 +170,11 @@ class JointPlanner {
         graph_(graph),
         started_(program.size(), false),
         moved_(graph.messages.size(), false),
-        open_members_(graph.meetings.size()) {
+        open_members_(graph.matches.size()) {
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank))
       planners_.emplace_back(program, graph, rank);
-    for (std::size_t i = 0; i < graph.meetings.size(); ++i)
-      open_members_[i] = graph.meetings[i].complete ? graph.meetings[i].member_count : ~std::uint32_t{0};
+    for (std::size_t i = 0; i < graph.matches.size(); ++i)
+      open_members_[i] = graph.matches[i].complete ? graph.matches[i].member_count : ~std::uint32_t{0};
   }
 
   std::vector<StreamPlan> plan(const RunOrder& order) {
@@ -200,8 +200,8 @@ class JointPlanner {
     started_[id.index()] = true;
     communicates(id) ? planner_of(id).add_begin(id) : planner_of(id).add(id);
     for (const std::uint32_t message : graph_.messages_of(id)) move_from(message);
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting >= 0) join(static_cast<std::size_t>(meeting));
+    const std::int32_t match = graph_.match_of[id.index()];
+    if (match >= 0) join(static_cast<std::size_t>(match));
   }
 
   void complete(InstructionId id) {
@@ -226,7 +226,7 @@ class JointPlanner {
 
   void join(std::size_t number) {
     if (--open_members_[number] > 0) return;
-    const auto members = graph_.members_of(graph_.meetings[number]);
+    const auto members = graph_.members_of(graph_.matches[number]);
     const auto lowest = std::min_element(
         members.begin(), members.end(),
         [&](InstructionId a, InstructionId b) { return program_.rank_of(a) < program_.rank_of(b); });
