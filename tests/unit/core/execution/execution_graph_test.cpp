@@ -176,12 +176,12 @@ TEST(ExecutionGraph, CollectivesMeetOnEveryMember) {
   const Action barrier{0, 0, -1, 0, collective};
   draft.rows = IdVector<RankId, std::vector<InstructionDraft>>{{one(barrier, 0)}, {one(barrier, 0)}};
   const ExecutionGraph both = graph_of(test::program(pipeline, draft));
-  ASSERT_EQ(both.meetings.size(), 1U);
-  EXPECT_TRUE(both.meetings[0].complete && both.meetings[0].matched);
+  ASSERT_EQ(both.matches.size(), 1U);
+  EXPECT_TRUE(both.matches[0].complete && both.matches[0].matched);
   EXPECT_TRUE(run_order(both).complete);
   draft.rows[RankId(1)].clear();
   const ExecutionGraph alone = graph_of(test::program(pipeline, draft));
-  EXPECT_FALSE(alone.meetings[0].complete);
+  EXPECT_FALSE(alone.matches[0].complete);
   EXPECT_FALSE(run_order(alone).complete);
 }
 
