@@ -76,7 +76,7 @@ class RankPoints {
   }
   [[nodiscard]] ClockPart member(InstructionId id) const { return part(member_point(id)); }
 
-  /// The point that an event is; without track where it is none of the rank's.
+  /// The point of an event on this rank; it has no track if the event is on another rank.
   [[nodiscard]] Point point_of(ClockEvent event, std::uint32_t subject) const {
     switch (event) {
       case ClockEvent::start:

@@ -33,8 +33,8 @@ namespace ppsim {
   return text;
 }
 
-/// bad_argument for a name that is none of those that are known: `message` with a suggestion, and what was
-/// expected, `before` them all.
+/// bad_argument for an unknown name: `message` with a suggestion, and the known names as what was expected,
+/// after the text `before`.
 [[nodiscard]] Error unknown_name(const std::string& message, std::string_view name,
                                  std::span<const std::string_view> known,
                                  const std::string& before = "one of ");

@@ -6,7 +6,7 @@
 
 namespace ppsim {
 
-/// The number that a text begins with, which is taken off it; nothing where there is none of this type.
+/// Removes the leading number from a text and returns it; nothing if the text does not begin with one.
 template <class Number>
 [[nodiscard]] std::optional<Number> take_leading_number(std::string_view& text) {
   Number number{};
