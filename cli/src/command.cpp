@@ -8,7 +8,7 @@
 
 #include "command_line/validators.hpp"
 #include "output/terminal.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {

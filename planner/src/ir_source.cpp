@@ -6,7 +6,7 @@
 #include "misread.hpp"
 #include "ppsim/core/io/jaxpp_tasks.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/targets.hpp"
 

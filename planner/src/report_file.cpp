@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/writers/report.hpp"
 

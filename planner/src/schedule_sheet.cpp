@@ -5,8 +5,8 @@
 #include <iomanip>
 #include <sstream>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
 

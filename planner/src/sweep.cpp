@@ -5,8 +5,8 @@
 #include <map>
 #include <thread>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/simulator/engine/batch.hpp"
 #include "ppsim/simulator/engine/cost_binder.hpp"

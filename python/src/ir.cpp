@@ -13,11 +13,11 @@
 #include "pictures.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
 

@@ -6,7 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "cost_binding.hpp"
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/plan.hpp"
 #include "ppsim/workload/validated.hpp"

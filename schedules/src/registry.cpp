@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "families/catalogue.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::schedules {
 namespace {

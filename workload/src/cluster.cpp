@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim::workload {

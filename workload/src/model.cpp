@@ -4,9 +4,9 @@
 #include <array>
 #include <optional>
 
-#include "ppsim/core/ir/nearest.hpp"
-#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/core/ir/units.hpp"
+#include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::workload {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "io/json/file.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 

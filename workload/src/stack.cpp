@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/json/file.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::workload {
 namespace {

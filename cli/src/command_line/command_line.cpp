@@ -11,7 +11,7 @@
 #include "help.hpp"
 #include "options/job_words.hpp"
 #include "output/terminal.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "ppsim/verifier/solver/solver_version.hpp"

@@ -7,8 +7,8 @@
 #include <limits>
 #include <sstream>
 
-#include "ppsim/core/ir/nearest.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {

@@ -6,8 +6,8 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {

@@ -6,7 +6,7 @@
 #include "command_line/validators.hpp"
 #include "output/completion.hpp"
 #include "output/terminal.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 

@@ -5,9 +5,9 @@
 
 #include "command.hpp"
 #include "plugins/plugins.hpp"
-#include "ppsim/core/ir/as_text.hpp"
-#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"

@@ -11,7 +11,7 @@
 #include "options/plan_options.hpp"
 #include "options/transport_choice.hpp"
 #include "plan_page.hpp"
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/workload/validated.hpp"
 #include "processes/interruption.hpp"

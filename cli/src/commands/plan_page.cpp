@@ -5,7 +5,7 @@
 #include "command.hpp"
 #include "options/plan_options.hpp"
 #include "output/chart_page.hpp"
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::cli {
 namespace {

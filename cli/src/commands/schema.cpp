@@ -3,7 +3,7 @@
 #include "command.hpp"
 #include "output/schemas.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "command_line/validators.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
 namespace ppsim::cli {

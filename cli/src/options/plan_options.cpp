@@ -5,7 +5,7 @@
 
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 
 namespace ppsim::cli {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
 
 namespace ppsim::cli {

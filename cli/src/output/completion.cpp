@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "command_line/help.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"

@@ -1,6 +1,6 @@
 #include "commands/verify/verify_parts.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::cli {
 Json place_json(const Place& place) {

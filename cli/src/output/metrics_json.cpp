@@ -2,8 +2,8 @@
 
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/memory/allocator_peaks.hpp"
 #include "ppsim/planner/memory/peak_contents.hpp"
 #include "ppsim/workload/layout.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "io/json/file.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {

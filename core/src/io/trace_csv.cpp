@@ -8,7 +8,7 @@
 #include "action_scan.hpp"
 #include "csv_cells.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "trace_cells.hpp"
 
 namespace ppsim {

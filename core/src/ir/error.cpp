@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim {
 

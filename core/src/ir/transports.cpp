@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "ppsim/core/ir/as_text.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim {
 namespace {

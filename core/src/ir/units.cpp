@@ -3,8 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim {
 

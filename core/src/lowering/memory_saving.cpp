@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {

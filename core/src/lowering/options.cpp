@@ -1,7 +1,7 @@
 #include <array>
 
-#include "ppsim/core/ir/number_text.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "ppsim/core/execution/well_formed.hpp"
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

@@ -2,7 +2,7 @@
 #include <array>
 #include <string_view>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::gpu_backend {

@@ -9,8 +9,8 @@
 
 #include "decimal.hpp"
 
-#include "ppsim/core/ir/as_text.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::planner {

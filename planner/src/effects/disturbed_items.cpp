@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "effects/replay_parts.hpp"
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/units.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/simulator/effects/factor_draws.hpp"
 
 namespace ppsim::planner {

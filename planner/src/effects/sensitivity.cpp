@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/ir/as_text.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/workload/analytic.hpp"
 
 namespace ppsim::planner {

@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
 
 namespace ppsim::planner {

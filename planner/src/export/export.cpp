@@ -5,7 +5,7 @@
 
 #include "frameworks.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::planner {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ppsim/core/ir/nearest.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim::planner {

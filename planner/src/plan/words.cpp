@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "plan/space.hpp"
-#include "ppsim/core/ir/as_text.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/plan.hpp"
 
 namespace ppsim::planner {

@@ -6,8 +6,8 @@
 
 #include "io/json/file.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/ir/nearest.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/study.hpp"
 
 namespace ppsim::planner {

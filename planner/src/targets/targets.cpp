@@ -5,8 +5,8 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::planner {
 namespace {

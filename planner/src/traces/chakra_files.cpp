@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::planner {

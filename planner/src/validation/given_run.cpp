@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/workload/stack.hpp"
 
 namespace ppsim::planner {

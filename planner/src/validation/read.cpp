@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "readers.hpp"
 
 namespace ppsim::planner {

@@ -6,7 +6,7 @@
 #include "decimal.hpp"
 #include "io/csv_cells.hpp"
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -1,6 +1,6 @@
 #include <set>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "settings.hpp"
 

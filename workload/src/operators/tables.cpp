@@ -6,7 +6,7 @@
 
 #include "data.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::workload {
 namespace {

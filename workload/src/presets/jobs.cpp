@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 namespace ppsim::workload {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "xml.hpp"
 

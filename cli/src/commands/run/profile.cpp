@@ -2,8 +2,8 @@
 
 #include "command_line/validators.hpp"
 #include "options/measurement.hpp"
-#include "ppsim/core/ir/as_text.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"

@@ -3,7 +3,7 @@
 
 #include "command.hpp"
 #include "input/named_input.hpp"
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verify_parts.hpp"
 

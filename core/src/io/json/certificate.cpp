@@ -7,7 +7,7 @@
 #include "io/action_scan.hpp"
 #include "layout.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {

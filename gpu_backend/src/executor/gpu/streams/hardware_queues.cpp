@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "ppsim/core/ir/number_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/text/nearest.hpp"
 
 #include <algorithm>
 #include <cctype>
