@@ -60,7 +60,7 @@ Expected<Prediction> predict(const Program& program, const StageModel& model, co
 ErrorSummary summarize(std::vector<double> errors) {
   if (errors.empty()) return {};
   for (double& error : errors) error = std::abs(error);
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   return {percentile(errors, 0.5), percentile(errors, 0.95), errors.back()};
 }
 

@@ -46,9 +46,8 @@ class GapWalk {
 
   void attribute(InstructionId id, Interval gap) {
     const auto before = run_.graph.predecessors_of(id);
-    const auto last = std::max_element(before.begin(), before.end(), [&](InstructionId a, InstructionId b) {
-      return span(a).end < span(b).end;
-    });
+    const auto last = std::ranges::max_element(
+        before, [&](InstructionId a, InstructionId b) { return span(a).end < span(b).end; });
     const Nanoseconds ready =
         last == before.end() ? gap.begin : std::clamp(span(*last).end.time, gap.begin, gap.end);
     split_.launch += gap.end - ready;

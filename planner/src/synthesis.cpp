@@ -166,8 +166,7 @@ Expected<SynthesisAnswer> synthesize_placed(const PlacementWords& words, Synthes
   }
   PPSIM_RETURN_IF_ERROR(check_counts(free));
   free.bind = [&](SynthesisRequest& placed) {
-    const bool has_known =
-        std::find(free.first.begin(), free.first.end(), placed.placement) != free.first.end();
+    const bool has_known = std::ranges::find(free.first, placed.placement) != free.first.end();
     return has_known ? bind_known(placed) : bind(placed);
   };
   return synthesize(free);

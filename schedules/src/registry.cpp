@@ -79,8 +79,8 @@ Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParamete
   complaints.check_count("slices", parameters.slices, 1, info.has_slices ? kMaxSlices : 1);
   for (const auto& setting : parameters.settings) {
     const std::string& name = setting.first;
-    const bool known = std::any_of(info.settings.begin(), info.settings.end(),
-                                   [&](const SettingInfo& has) { return has.name == name; });
+    const bool known =
+        std::ranges::any_of(info.settings, [&](const SettingInfo& has) { return has.name == name; });
     if (!known) complaints.add(unknown_setting(info, name));
   }
   // A schedule's own rules may count on the ranges.

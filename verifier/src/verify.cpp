@@ -148,8 +148,7 @@ VerifyReport verify(const AnalyzedProgram& analyzed, const VerifyOptions& option
                               -clock.remaining_s(), std::move(answer.notes)});
     if (options.decided) options.decided(report.results.back());
   }
-  std::sort(report.results.begin(), report.results.end(),
-            [](const PropertyResult& a, const PropertyResult& b) { return a.property < b.property; });
+  std::ranges::sort(report.results, {}, &PropertyResult::property);
   return report;
 }
 

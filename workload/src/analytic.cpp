@@ -284,8 +284,8 @@ class Estimator {
   [[nodiscard]] Bytes input_size(StageId stage, std::int64_t states) const {
     const auto& edges = pipeline_.spec().edges;
     const auto leads_here = [&](const StageEdge& edge) { return edge.to == stage; };
-    if (std::none_of(edges.begin(), edges.end(), leads_here)) return bytes(kTokenId * timer_.tokens());
-    const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
+    if (std::ranges::none_of(edges, leads_here)) return bytes(kTokenId * timer_.tokens());
+    const auto received = std::ranges::count_if(edges, [&](const StageEdge& edge) {
       return leads_here(edge) && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage) &&
              transfers_.is_received(edge);
     });

@@ -50,8 +50,7 @@ Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes)
                         {.found = std::to_string(nodes), .expected = "1 to " + std::to_string(kMaxNodes)});
     }
     const auto gpus = gpu_presets();
-    const auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const auto& g) { return g.name == node.gpu; });
+    const auto gpu = std::ranges::find_if(gpus, [&](const auto& g) { return g.name == node.gpu; });
     PPSIM_CHECK(gpu != gpus.end(), "a node preset names an unknown GPU");
     return ClusterDescription{node, *gpu, nodes};
   }

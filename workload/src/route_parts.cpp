@@ -11,7 +11,7 @@ std::vector<RouteId> routes_of_batch(const Pipeline& pipeline) {
   for (const MicrobatchId mb : pipeline.microbatch_ids()) {
     if (!is_padding(pipeline, mb)) routes.push_back(pipeline.route_of(mb));
   }
-  std::sort(routes.begin(), routes.end());
+  std::ranges::sort(routes);
   routes.erase(std::unique(routes.begin(), routes.end()), routes.end());
   return routes;
 }

@@ -92,8 +92,7 @@ StackWords words_of(const SoftwareStack& stack) {
 
 Expected<SoftwareStack> stack_from_name(std::string_view name) {
   const auto presets = stack_presets();
-  const auto found =
-      std::find_if(presets.begin(), presets.end(), [&](const auto& s) { return s.name == name; });
+  const auto found = std::ranges::find_if(presets, [&](const auto& s) { return s.name == name; });
   if (found != presets.end()) return *found;
   return tl::unexpected(unknown_name("unknown stack", name, names_in(presets), "a file, or one of "));
 }

@@ -50,7 +50,7 @@ std::string launch_order() {
 std::string membership() {
   const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
   constexpr std::array kSigns = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS"};
-  if (std::none_of(kSigns.begin(), kSigns.end(), is_set)) return "none: a run has one process";
+  if (std::ranges::none_of(kSigns, is_set)) return "none: a run has one process";
   const auto self = membership_from_environment([](const char* name) { return std::getenv(name); });
   if (!self) return "runs are refused: " + to_string(self.error());
   return "process " + std::to_string(self->process) + " of " + std::to_string(self->size) +

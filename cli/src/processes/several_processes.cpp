@@ -88,7 +88,7 @@ int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
   if (orphan && all.process() > 1) std::cerr << "ppsim: " << code.error() << '\n';
   own.silent = own.silent && !(orphan && all.process() == 1);
   const std::vector<int> gone = all.gone();
-  if (std::binary_search(gone.begin(), gone.end(), all.process())) own.silent = true;  // the others speak
+  if (std::ranges::binary_search(gone, all.process())) own.silent = true;  // the others speak
   const int exit = report(code.error(), own);
   std::cout << std::flush;  // before a launcher ends this process
   return exit;

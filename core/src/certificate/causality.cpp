@@ -59,8 +59,7 @@ class CausalityPass {
   void merge(std::size_t into, std::size_t from) {
     if (!has(from)) return;
     const Clock to = clock(into);
-    std::transform(to.begin(), to.end(), clock(from).begin(), to.begin(),
-                   [](auto a, auto b) { return std::max(a, b); });
+    std::ranges::transform(to, clock(from), to.begin(), [](auto a, auto b) { return std::max(a, b); });
   }
   void reach(std::size_t row, CertificateTracks::Part part) {
     const std::size_t place = place_of_[part.track];
@@ -147,7 +146,7 @@ class Search {
   std::optional<std::size_t> run() {
     std::vector<std::size_t> all(precedences_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
-    std::sort(all.begin(), all.end(), [&](auto a, auto b) { return begin_of(a) < begin_of(b); });
+    std::ranges::sort(all, [&](auto a, auto b) { return begin_of(a) < begin_of(b); });
     for (auto first = all.begin(); first != all.end();) {
       std::size_t end = std::max(begin_of(*first), end_of(*first));
       auto last = first + 1;
@@ -165,7 +164,7 @@ class Search {
 
   std::optional<std::size_t> check_overlapping(std::vector<std::size_t> some, std::size_t length) {
     const auto track_of = [&](std::size_t i) { return precedences_[i].part.track; };
-    std::sort(some.begin(), some.end(), [&](auto a, auto b) { return track_of(a) < track_of(b); });
+    std::ranges::sort(some, [&](auto a, auto b) { return track_of(a) < track_of(b); });
     const std::size_t most = std::clamp(kMaxCounts / (2 * length + 1), std::size_t{1}, kMaxTracksAtOnce);
     for (auto first = some.begin(); first != some.end();) {
       std::vector<std::size_t> followed;
@@ -187,7 +186,7 @@ class Search {
       if (end_of(i) <= begin_of(i)) return i;
       at = std::min(at, begin_of(i));
     }
-    std::sort(batch.begin(), batch.end(), [&](auto a, auto b) { return end_of(a) < end_of(b); });
+    std::ranges::sort(batch, [&](auto a, auto b) { return end_of(a) < end_of(b); });
     pass_.follow(followed);
     for (const std::size_t i : batch) {
       for (; at < end_of(i); ++at) pass_.happen(order_[at]);

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 8> kProperties = {
 Expected<void> check_properties(const Certificate& certificate) {
   std::set<std::string_view> seen;
   for (const std::string& property : certificate.properties) {
-    if (std::find(kProperties.begin(), kProperties.end(), property) == kProperties.end())
+    if (std::ranges::find(kProperties, property) == kProperties.end())
       return refuse("it claims ", property, ", which no certificate can be about");
     if (!seen.insert(property).second) return refuse("it claims ", property, " twice");
   }
@@ -140,7 +140,7 @@ std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
 std::span<const std::string_view> certifiable_properties() { return kProperties; }
 
 bool Certificate::claims(std::string_view property) const {
-  return std::find(properties.begin(), properties.end(), property) != properties.end();
+  return std::ranges::find(properties, property) != properties.end();
 }
 
 Expected<void> check_certificate(const Certificate& certificate, const Program& program,

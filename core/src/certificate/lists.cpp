@@ -36,15 +36,14 @@ Expected<void> check_updates(const Program& program, RankId rank) {
   const Pipeline& pipeline = program.pipeline();
   const auto is_shared = [&](BlockId block) {
     const std::vector<StageId>& stages = pipeline.spec().blocks[block].stages;
-    return std::any_of(stages.begin(), stages.end(),
-                       [&](StageId stage) { return pipeline.rank_of(stage) != rank; });
+    return std::ranges::any_of(stages, [&](StageId stage) { return pipeline.rank_of(stage) != rank; });
   };
   std::set<std::pair<BlockId, int>> reduced;  // by the number of the REDUCE_GRAD
   const auto is_reduced = [&](const Action& a) {
     if (!pipeline.spec().blocks[a.block()].reduced_each_microbatch)
       return reduced.contains({a.block(), a.update()});
     const auto microbatches = pipeline.microbatches_of_update(a.update());
-    return std::all_of(microbatches.begin(), microbatches.end(), [&](MicrobatchId mb) {
+    return std::ranges::all_of(microbatches, [&](MicrobatchId mb) {
       return reduced.contains({a.block(), mb.value()});
     });
   };

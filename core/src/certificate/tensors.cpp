@@ -50,8 +50,8 @@ class Precedences {
     last_.clear();
     for (const InstructionId id : instructions) {
       clocks_.for_each_part(id, [&](int place, CertificateTracks::Part part) {
-        const auto known = std::find_if(last_.begin(), last_.end(),
-                                        [&](const Last& last) { return last.part.track == part.track; });
+        const auto known =
+            std::ranges::find_if(last_, [&](const Last& last) { return last.part.track == part.track; });
         if (known == last_.end()) {
           last_.push_back({id, part, place});
         } else if (known->part.count < part.count) {
@@ -78,8 +78,8 @@ class Precedences {
     std::vector<std::int32_t> common(first.begin(), first.end());
     for (const InstructionId id : instructions) {
       const OrderClock clock = clock_of(start_of(id));
-      std::transform(common.begin(), common.end(), clock.begin(), common.begin(),
-                     [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
+      std::ranges::transform(common, clock, common.begin(),
+                             [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
     }
     return common;
   }
@@ -173,17 +173,16 @@ class TensorCheck {
     const Instructions writers = uses_.table.writers_of(tensors_[t]);
     const auto& written = precedences_.last_parts(writers);
     for (const InstructionId user : uses_.table.users_of(tensors_[t])) {
-      if (std::binary_search(writers.begin(), writers.end(), user)) continue;
+      if (std::ranges::binary_search(writers, user)) continue;
       precedences_.expect(written, start_of(user), {Claim::Kind::complete, t});
     }
   }
 
   void expect_freed(std::uint32_t t) {
     const Instructions users = uses_.table.users_of(tensors_[t]);
-    const auto freeing = std::find_if(users.begin(), users.end(), [&](InstructionId id) {
+    const auto freeing = std::ranges::find_if(users, [&](InstructionId id) {
       const auto actions = program_.actions(id);
-      return std::any_of(actions.begin(), actions.end(),
-                         [&](const Action& action) { return frees(action, tensors_[t]); });
+      return std::ranges::any_of(actions, [&](const Action& action) { return frees(action, tensors_[t]); });
     });
     if (freeing == users.end()) return;
     precedences_.expect(precedences_.last_parts(users), completion_of(*freeing), {Claim::Kind::freed, t});
@@ -200,7 +199,7 @@ class TensorCheck {
       if (seen[witness.rank.index()]) return refuse("memory of rank ", witness.rank, " twice");
       seen[witness.rank.index()] = true;
     }
-    const auto missing = std::find(seen.begin(), seen.end(), false);
+    const auto missing = std::ranges::find(seen, false);
     if (missing == seen.end()) return {};
     return refuse("no memory of rank ", missing - seen.begin());
   }
@@ -221,8 +220,8 @@ class TensorCheck {
   }
 
   [[nodiscard]] std::uint32_t first_of(RankId rank) const {
-    const auto at = std::partition_point(tensors_.begin(), tensors_.end(),
-                                         [&](const Tensor& tensor) { return tensor.rank < rank; });
+    const auto at =
+        std::ranges::partition_point(tensors_, [&](const Tensor& tensor) { return tensor.rank < rank; });
     return static_cast<std::uint32_t>(at - tensors_.begin());
   }
 
@@ -258,8 +257,7 @@ class TensorCheck {
       const auto [common, fresh] = before_any_.try_emplace(later);
       if (fresh) common->second = precedences_.before_any(writers);
       const OrderClock clock(common->second);
-      if (std::all_of(used.begin(), used.end(), [&](const auto& last) { return last.is_over(clock); }))
-        return {};
+      if (std::ranges::all_of(used, [&](const auto& last) { return last.is_over(clock); })) return {};
     }
     for (const InstructionId writer : writers) precedences_.expect(used, start_of(writer), claim);
     return {};

@@ -30,7 +30,7 @@ CertificateTracks::CertificateTracks(const Program& program, const ExecutionGrap
 
 std::size_t CertificateTracks::membership(CommunicatorId communicator, RankId member) const {
   const std::vector<RankId>& members = program_.communicators()[communicator.index()].members;
-  const auto at = std::find(members.begin(), members.end(), member);
+  const auto at = std::ranges::find(members, member);
   return first_membership_[communicator.index()] + static_cast<std::size_t>(at - members.begin());
 }
 

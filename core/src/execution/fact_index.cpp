@@ -39,7 +39,7 @@ void FactIndex::find(const Action& action) {
 }
 
 void FactIndex::forget() {
-  for (std::vector<InstructionId>& table : dense_) std::fill(table.begin(), table.end(), InstructionId());
+  for (std::vector<InstructionId>& table : dense_) std::ranges::fill(table, InstructionId());
   sparse_.clear();
 }
 

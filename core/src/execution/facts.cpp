@@ -15,12 +15,12 @@ constexpr std::array<std::string_view, kFactKindCount> kFactNames = {
     "LOAD", "OFFLOAD", "RELOAD", "SEND_A", "REDUCE_GRAD", "COLL",   "OPT"};
 
 bool contains(std::span<const StageId> stages, StageId stage) {
-  return std::find(stages.begin(), stages.end(), stage) != stages.end();  // nearly always of one
+  return std::ranges::find(stages, stage) != stages.end();  // nearly always of one
 }
 
 bool owns_block(const Pipeline& pipeline, BlockId block, RankId rank) {
   const std::vector<StageId>& stages = pipeline.spec().blocks[block].stages;
-  return std::any_of(stages.begin(), stages.end(), [&](StageId s) { return pipeline.rank_of(s) == rank; });
+  return std::ranges::any_of(stages, [&](StageId s) { return pipeline.rank_of(s) == rank; });
 }
 
 bool is_reduced_each_microbatch(const Pipeline& pipeline, BlockId block) {
@@ -33,7 +33,7 @@ bool is_norm(const Pipeline& pipeline, CollectiveId id) {
 
 bool takes_part(const Pipeline& pipeline, const Action& a, RankId rank) {
   const Collective& collective = pipeline.spec().collectives[a.collective()];
-  return std::binary_search(collective.members.begin(), collective.members.end(), rank) &&
+  return std::ranges::binary_search(collective.members, rank) &&
          (a.microbatch >= 0 || !collective.per_microbatch());
 }
 

@@ -68,9 +68,8 @@ void HappensBeforeMaker::record(InstructionId id, ClockView clock, std::vector<s
 
 bool HappensBeforeMaker::is_over(InstructionId id, ClockView clock) const {
   const auto own = parts_.of(id);
-  return std::all_of(own.begin(), own.end(), [&](const ClockPart& part) {
-    return clock[static_cast<std::size_t>(part.track)] >= part.count;
-  });
+  return std::ranges::all_of(
+      own, [&](const ClockPart& part) { return clock[static_cast<std::size_t>(part.track)] >= part.count; });
 }
 
 }  // namespace ppsim

@@ -23,17 +23,14 @@ class NaiveState {
 
   [[nodiscard]] const std::vector<bool>& started() const { return started_; }
   [[nodiscard]] const std::vector<bool>& complete() const { return complete_; }
-  [[nodiscard]] bool all_complete() const {
-    return std::find(complete_.begin(), complete_.end(), false) == complete_.end();
-  }
+  [[nodiscard]] bool all_complete() const { return std::ranges::find(complete_, false) == complete_.end(); }
 
   /// E3 and E9; `waits` holds the rest of E1, E2 and E6.
   [[nodiscard]] bool may_start(std::size_t i) const {
     const NaiveInstruction& instruction = meaning_->instructions[i];
     if (started_[i] || instruction.never) return false;
     if (instruction.launched_after.valid() && !has_started(instruction.launched_after)) return false;
-    return std::all_of(instruction.waits.begin(), instruction.waits.end(),
-                       [&](InstructionId id) { return complete_[id.index()]; }) &&
+    return std::ranges::all_of(instruction.waits, [&](InstructionId id) { return complete_[id.index()]; }) &&
            has_place(instruction);
   }
 
@@ -56,17 +53,14 @@ class NaiveState {
   [[nodiscard]] bool may_meet(std::size_t c) const {
     const NaiveMatch& match = meaning_->matches[c];
     return !met_[c] && match.members.size() == match.expected &&
-           std::all_of(match.members.begin(), match.members.end(),
-                       [&](InstructionId id) { return has_started(id); });
+           std::ranges::all_of(match.members, [&](InstructionId id) { return has_started(id); });
   }
 
   /// True when every message and meeting of a started communication instruction is over.
   [[nodiscard]] bool parts_over(std::size_t i) const {
     const NaiveInstruction& instruction = meaning_->instructions[i];
-    return std::all_of(instruction.sends.begin(), instruction.sends.end(),
-                       [&](auto m) { return sent_[m]; }) &&
-           std::all_of(instruction.receives.begin(), instruction.receives.end(),
-                       [&](auto m) { return received_[m]; }) &&
+    return std::ranges::all_of(instruction.sends, [&](auto m) { return sent_[m]; }) &&
+           std::ranges::all_of(instruction.receives, [&](auto m) { return received_[m]; }) &&
            (instruction.match < 0 || met_[static_cast<std::size_t>(instruction.match)]);
   }
 

@@ -45,7 +45,7 @@ class CellTraffic {
   }
 
   /// For the next rank.
-  void clear() { std::fill(kinds_.begin(), kinds_.end(), 0U); }
+  void clear() { std::ranges::fill(kinds_, 0U); }
 
   /// False where the cell has had an action of this kind already, with the same neighbour or another.
   /// Requires: is_arrival_or_departure, of a stage of the rank.
@@ -120,7 +120,7 @@ class RankChecker {
     for (const StageId stage : pipeline_.spec().blocks[action.block()].stages) {
       ranks.push_back(pipeline_.rank_of(stage));
     }
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     return ranks;
   }

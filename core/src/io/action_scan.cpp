@@ -10,7 +10,7 @@ namespace {
 
 std::string_view take_kind(std::string_view& text) {
   const auto is_kind_character = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto end = std::find_if_not(text.begin(), text.end(), is_kind_character);
+  const auto end = std::ranges::find_if_not(text, is_kind_character);
   const std::string_view kind = text.substr(0, static_cast<std::size_t>(end - text.begin()));
   text.remove_prefix(kind.size());
   return kind;

@@ -130,7 +130,7 @@ class SpanPlacement {
   }
 
   Expected<TimedTrace> take(int lines) {
-    const auto missing = std::find(seen_.begin(), seen_.end(), false);
+    const auto missing = std::ranges::find(seen_, false);
     if (missing == seen_.end()) return std::move(trace_);
     const InstructionId id(static_cast<std::int32_t>(missing - seen_.begin()));
     const RankId rank = program_.rank_of(id);

@@ -21,8 +21,7 @@ class TraceCheck {
       if (message.complete()) check_end(message.receive, message.send);
     }
     for (const CollectiveMatch& match : graph_.matches) check_match(match);
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Violation& a, const Violation& b) { return a.instruction < b.instruction; });
+    std::ranges::stable_sort(found_, {}, &Violation::instruction);
     return std::move(found_);
   }
 
@@ -47,7 +46,7 @@ class TraceCheck {
   void check_match(const CollectiveMatch& match) {
     const auto members = graph_.members_of(match);
     const auto latest = [&](InstructionId a, InstructionId b) { return started(a) < started(b); };
-    const InstructionId last = *std::max_element(members.begin(), members.end(), latest);
+    const InstructionId last = *std::ranges::max_element(members, latest);
     for (const InstructionId member : members) check_end(member, last);
   }
 

@@ -46,7 +46,7 @@ class Hasher {
     if (value.size() > buffer_.size()) {
       XXH3_128bits_update(state_.get(), value.data(), value.size());
     } else {
-      std::copy(value.begin(), value.end(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
+      std::ranges::copy(value, buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
       used_ += value.size();
     }
     return *this;
@@ -107,7 +107,7 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
   hasher.list(spec.collectives, [&](const Collective& c) { hasher.text(c.name).ids(c.members); });
   // Behind a mark that no length can be, and only where they say something: files without them keep their
   // hash.
-  if (std::any_of(spec.lag.begin(), spec.lag.end(), [](int lag) { return lag > 0; })) {
+  if (std::ranges::any_of(spec.lag, [](int lag) { return lag > 0; })) {
     hasher.number(-1).numbers(spec.lag);
   }
   if (!spec.side_edges.empty()) {
@@ -115,13 +115,11 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
       hasher.number(edge.from.value()).number(edge.to.value());
     });
   }
-  if (std::any_of(spec.blocks.begin(), spec.blocks.end(),
-                  [](const ParameterBlock& block) { return block.reduced_each_microbatch; })) {
+  if (std::ranges::any_of(spec.blocks, &ParameterBlock::reduced_each_microbatch)) {
     hasher.number(-4);
     for (const ParameterBlock& block : spec.blocks) hasher.number(block.reduced_each_microbatch ? 1 : 0);
   }
-  if (std::any_of(spec.collectives.begin(), spec.collectives.end(),
-                  [](const Collective& c) { return c.per_microbatch(); })) {
+  if (std::ranges::any_of(spec.collectives, &Collective::per_microbatch)) {
     hasher.number(-2);
     for (const Collective& c : spec.collectives) {
       add_kind(hasher, c.after.kind);

@@ -133,9 +133,7 @@ class InstructionChecker {
       return;
     }
     const Communicator& communicator = communicators_[id.index()];
-    const auto has = [&](RankId rank) {
-      return std::binary_search(communicator.members.begin(), communicator.members.end(), rank);
-    };
+    const auto has = [&](RankId rank) { return std::ranges::binary_search(communicator.members, rank); };
     if (!has(place_.rank)) {
       rules_.broken(place_, ": ", action, ": rank ", place_.rank, " is no member of communicator ",
                     communicator.name);
@@ -158,8 +156,8 @@ void check_communicators(const InstructionContext& context, Rules& rules) {
   const int ranks = context.pipeline.ranks();
   for (const Communicator& communicator : context.communicators) {
     std::vector<RankId> members = communicator.members;
-    std::sort(members.begin(), members.end());
-    const bool twice = std::adjacent_find(members.begin(), members.end()) != members.end();
+    std::ranges::sort(members);
+    const bool twice = std::ranges::adjacent_find(members) != members.end();
     const bool outside = !members.empty() && (!members.front().valid() || members.back().value() >= ranks);
     if (members.empty() || twice || outside || members != communicator.members) {
       rules.broken("communicator ", communicator.name,

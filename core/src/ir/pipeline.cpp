@@ -28,7 +28,7 @@ void fill_defaults(PipelineSpec& spec) {
     for (const std::vector<StageId>& route : spec.routes) {
       for (std::size_t i = 1; i < route.size(); ++i) spec.edges.push_back({route[i - 1], route[i]});
     }
-    std::sort(spec.edges.begin(), spec.edges.end());
+    std::ranges::sort(spec.edges);
     spec.edges.erase(std::unique(spec.edges.begin(), spec.edges.end()), spec.edges.end());
   }
   if (spec.blocks.empty()) {
@@ -43,7 +43,7 @@ void fill_defaults(PipelineSpec& spec) {
 
 template <class Id>
 void sort_ids(std::vector<Id>& ids) {
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
 }
 
 }  // namespace
@@ -53,8 +53,8 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
   fill_defaults(spec);
   PPSIM_RETURN_IF_ERROR(check_rules(spec));
 
-  std::sort(spec.edges.begin(), spec.edges.end());
-  std::sort(spec.side_edges.begin(), spec.side_edges.end());
+  std::ranges::sort(spec.edges);
+  std::ranges::sort(spec.side_edges);
   for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
   for (std::vector<StageId>& route : spec.routes) sort_ids(route);
   for (Collective& collective : spec.collectives) {
@@ -112,8 +112,8 @@ void Pipeline::build_indexes() {
   for (int b = 0; b < blocks(); ++b) {
     for (const StageId stage : spec_.blocks[BlockId(b)].stages) blocks_of_[stage].emplace_back(b);
   }
-  updates_ = 1 + *std::max_element(spec_.update.begin(), spec_.update.end());
-  asynchronous_ = updates_ > 1 || *std::max_element(spec_.version.begin(), spec_.version.end()) > 0;
+  updates_ = 1 + *std::ranges::max_element(spec_.update);
+  asynchronous_ = updates_ > 1 || *std::ranges::max_element(spec_.version) > 0;
   microbatches_of_update_.resize(static_cast<std::size_t>(updates_));
   for (int m = 0; m < spec_.microbatches; ++m) {
     if (is_padding(*this, MicrobatchId(m))) continue;

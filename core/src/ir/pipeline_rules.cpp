@@ -67,7 +67,7 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
                    "), or -1 for padding");
     }
   }
-  if (std::all_of(spec.update.begin(), spec.update.end(), [](int update) { return update == -1; })) {
+  if (std::ranges::all_of(spec.update, [](int update) { return update == -1; })) {
     rules.broken("every microbatch is padding, expected one that feeds an update");
   }
   for (const int version : spec.version) {
@@ -160,14 +160,14 @@ class PassChecker {
       return;
     }
     const std::vector<RankId>& members = collective_->members;
-    if (std::find(members.begin(), members.end(), spec_.placement[stage]) == members.end()) {
+    if (std::ranges::find(members, spec_.placement[stage]) == members.end()) {
       broken(" names stage ", stage, ", whose rank is no member");
     }
   }
   /// The summands are made by a pass that the collective waits for.
   void check_summed(StageId stage) {
     const std::vector<StageId>& stages = collective_->after.stages;
-    if (std::find(stages.begin(), stages.end(), stage) != stages.end()) return;
+    if (std::ranges::find(stages, stage) != stages.end()) return;
     broken(" sums what comes from stage ", stage, " and does not wait for it");
   }
 
@@ -234,8 +234,7 @@ class ReductionChecker {
     const std::set<RankId> owners = ranks_of(block, spec_.blocks[block].stages);
     for (const RouteId route : routes()) {
       const std::set<RankId> visited = ranks_of(block, spec_.routes[route]);
-      const auto missed =
-          std::find_if(owners.begin(), owners.end(), [&](RankId rank) { return !visited.contains(rank); });
+      const auto missed = std::ranges::find_if(owners, [&](RankId rank) { return !visited.contains(rank); });
       if (missed == owners.end()) continue;
       rules_.broken("the gradients of block ", block, " are summed for every microbatch, and on route ",
                     route, " rank ", *missed, " has none");
@@ -256,8 +255,7 @@ class ReductionChecker {
     const std::vector<StageId>& owners = spec_.blocks[block].stages;
     std::set<RankId> ranks;
     for (const StageId stage : stages) {
-      if (std::find(owners.begin(), owners.end(), stage) != owners.end())
-        ranks.insert(spec_.placement[stage]);
+      if (std::ranges::find(owners, stage) != owners.end()) ranks.insert(spec_.placement[stage]);
     }
     return ranks;
   }

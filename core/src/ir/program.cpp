@@ -21,7 +21,7 @@ std::vector<Instruction> Program::instructions() const {
 }
 
 RankId Program::rank_of(InstructionId id) const {
-  const auto after = std::upper_bound(rank_begin_.begin(), rank_begin_.end(), id.value());
+  const auto after = std::ranges::upper_bound(rank_begin_, id.value());
   return RankId(static_cast<std::int32_t>(after - rank_begin_.begin()) - 1);
 }
 
@@ -43,7 +43,7 @@ std::vector<int> Program::queues_of(InstructionId id) const {
   const std::span<const CommunicatorId> communicators = communicators_of(id);
   std::vector<int> queues;
   for (std::size_t i = 0; i < own.size(); ++i) queues.push_back(queue_of(own[i], communicators[i]));
-  std::sort(queues.begin(), queues.end());
+  std::ranges::sort(queues);
   queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
   return queues;
 }

@@ -123,8 +123,7 @@ Expected<void> check(const PipelineSpec& one, int count) {
   }
   // Before so many copies are made: they may be more than fit into memory.
   PPSIM_RETURN_IF_ERROR(check_counts(replicated_counts(one, count)));
-  const bool has_norm = std::any_of(one.collectives.begin(), one.collectives.end(),
-                                    [](const Collective& c) { return c.per_update(); });
+  const bool has_norm = std::ranges::any_of(one.collectives, &Collective::per_update);
   if (!has_norm) return {};
   return make_error(ErrorCode::bad_argument,
                     "the schedule has a norm over its own ranks: clip when the replicas are lowered");

@@ -14,7 +14,7 @@ std::vector<StageId> end_stages(const Pipeline& pipeline) {
       if (!inside) ends.push_back(stage);
     }
   }
-  std::sort(ends.begin(), ends.end());
+  std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   return ends;
 }
@@ -45,14 +45,12 @@ Expected<void> check(const Schedule& schedule) {
 
 bool has_tied_ends(const Pipeline& pipeline) {
   const std::vector<StageId> ends = end_stages(pipeline);
-  return std::any_of(pipeline.spec().blocks.begin(), pipeline.spec().blocks.end(),
-                     [&](const ParameterBlock& block) {
-                       std::vector<StageId> owners = block.stages;
-                       std::sort(owners.begin(), owners.end());
-                       return owners == ends && std::all_of(ends.begin(), ends.end(), [&](StageId end) {
-                                return pipeline.blocks_of(end).size() == 2;
-                              });
-                     });
+  return std::ranges::any_of(pipeline.spec().blocks, [&](const ParameterBlock& block) {
+    std::vector<StageId> owners = block.stages;
+    std::ranges::sort(owners);
+    return owners == ends &&
+           std::ranges::all_of(ends, [&](StageId end) { return pipeline.blocks_of(end).size() == 2; });
+  });
 }
 
 Expected<Schedule> with_tied_ends(const Schedule& schedule) {

@@ -22,8 +22,7 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& lim
     const std::span<const std::int32_t> least{min_born.data() + b * tracks(), tracks()};
     std::erase_if(active, [&](std::uint32_t a) {
       const auto dead = order_.dead(tensor(a));
-      return std::equal(dead.begin(), dead.end(), least.begin(),
-                        [](std::int32_t d, std::int32_t l) { return d <= l; });
+      return std::ranges::equal(dead, least, std::ranges::less_equal());
     });
     for (const std::uint32_t a : active) {
       if (!order_.before(tensor(a), tensor(b))) pairs.push_back({a, b});

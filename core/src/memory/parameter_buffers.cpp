@@ -17,8 +17,7 @@ ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
     }
   }
   for (std::size_t b = 0; b < updates_.size(); ++b) {
-    std::stable_sort(updates_[b].begin(), updates_[b].end(),
-                     [](const Update& x, const Update& y) { return x.number < y.number; });
+    std::ranges::stable_sort(updates_[b], {}, &Update::number);
     for (const Update& update : updates_[b]) {
       const int made = update.number + 1;
       if (made > buffers_[b].back() && read_behind(BlockId(static_cast<std::int32_t>(b)), update)) {
@@ -53,14 +52,14 @@ bool ParameterBuffers::read_behind(BlockId block, const Update& update) const {
 
 int ParameterBuffers::holding(BlockId block, int version) const {
   const std::vector<int>& versions = buffers_[block.index()];
-  const auto above = std::upper_bound(versions.begin(), versions.end(), version);
+  const auto above = std::ranges::upper_bound(versions, version);
   return above == versions.begin() ? versions.front() : *std::prev(above);
 }
 
 bool ParameterBuffers::has_update(BlockId block, int update) const {
   const std::vector<Update>& updates = updates_[block.index()];
-  const auto at = std::lower_bound(updates.begin(), updates.end(), update,
-                                   [](const Update& u, int number) { return u.number < number; });
+  const auto at = std::ranges::lower_bound(updates, update,
+                                           [](const Update& u, int number) { return u.number < number; });
   return at != updates.end() && at->number == update;
 }
 

@@ -68,8 +68,7 @@ using Order = std::vector<std::uint32_t>;
 Order by_falling(const std::vector<double>& key) {
   Order order(key.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return key[a] > key[b]; });
+  std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return key[a] > key[b]; });
   return order;
 }
 
@@ -112,8 +111,7 @@ class PlacementSearch {
   /// All tensors that are as large before the others.
   [[nodiscard]] Order larger_first(Bytes threshold) const {
     std::vector<double> key(sizes_.size());
-    std::transform(sizes_.begin(), sizes_.end(), key.begin(),
-                   [&](Bytes size) { return size >= threshold ? 1 : 0; });
+    std::ranges::transform(sizes_, key.begin(), [&](Bytes size) { return size >= threshold ? 1 : 0; });
     return by_falling(key);
   }
 
@@ -121,7 +119,7 @@ class PlacementSearch {
   [[nodiscard]] std::vector<Bytes> thresholds() const {
     constexpr std::size_t kMax = 12;
     std::vector<Bytes> distinct(sizes_);
-    std::sort(distinct.begin(), distinct.end());
+    std::ranges::sort(distinct);
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     if (distinct.size() <= kMax + 1) return {distinct.begin() + (distinct.empty() ? 0 : 1), distinct.end()};
     std::vector<Bytes> some;
@@ -184,8 +182,8 @@ class PlacementSearch {
   [[nodiscard]] Order with_top_earlier(const Placement& placed, std::mt19937& random) const {
     Order order(graph_.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return placed.offset[a] < placed.offset[b]; });
+    std::ranges::stable_sort(
+        order, [&](std::uint32_t a, std::uint32_t b) { return placed.offset[a] < placed.offset[b]; });
     std::vector<std::size_t> top;
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (placed.offset[order[i]] + sizes_[order[i]] == placed.pool) top.push_back(i);

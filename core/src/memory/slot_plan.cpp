@@ -51,8 +51,7 @@ class SlotPlanner {
     for (std::uint32_t t = order.first(); t < order.last(); ++t) {
       if (sizes_[t] > 0) tensors.push_back(t);
     }
-    std::stable_sort(tensors.begin(), tensors.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return birth(a) < birth(b); });
+    std::ranges::stable_sort(tensors, [&](std::uint32_t a, std::uint32_t b) { return birth(a) < birth(b); });
     return tensors;
   }
 
@@ -63,7 +62,7 @@ class SlotPlanner {
       changes.emplace_back(birth(graph.tensor(n)), sizes[n]);
       changes.emplace_back(death(graph.tensor(n)), -sizes[n]);
     }
-    std::sort(changes.begin(), changes.end());
+    std::ranges::sort(changes);
     Bytes now = 0;
     Bytes peak = 0;
     for (const auto& [when, change] : changes) {

@@ -43,10 +43,7 @@ TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, 
 }
 
 bool TensorOrder::before(std::uint32_t earlier, std::uint32_t later) const {
-  const auto dead_earlier = dead(earlier);
-  const auto born_later = born(later);
-  return std::equal(dead_earlier.begin(), dead_earlier.end(), born_later.begin(),
-                    [](std::int32_t d, std::int32_t b) { return d <= b; });
+  return std::ranges::equal(dead(earlier), born(later), std::ranges::less_equal());
 }
 
 }  // namespace ppsim

@@ -108,7 +108,7 @@ void Collector::resident() {
   for (const StageId stage : pipeline_.stages_of(rank_)) {
     for (const BlockId block : pipeline_.blocks_of(stage)) blocks.push_back(block);
   }
-  std::sort(blocks.begin(), blocks.end());
+  std::ranges::sort(blocks);
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   for (const BlockId block : blocks) resident(block);
 }
@@ -202,7 +202,7 @@ void Collector::visit_transfer(const Action& a) {
 
 bool Collector::is_side(StageEdge edge, const Action& a) const {
   const auto readers = pipeline_.side_consumers(edge.from, a.mb());
-  return std::find(readers.begin(), readers.end(), edge.to) != readers.end();
+  return std::ranges::find(readers, edge.to) != readers.end();
 }
 
 void Collector::send_output(const Action& a) {
@@ -390,7 +390,7 @@ void Collector::optimizer(const Action& a) {
 
 std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank, const TensorKinds& kinds) {
   std::vector<TensorTouch> touches = Collector(program, rank, kinds).collect();
-  std::stable_sort(touches.begin(), touches.end(), [](const TensorTouch& a, const TensorTouch& b) {
+  std::ranges::stable_sort(touches, [](const TensorTouch& a, const TensorTouch& b) {
     return std::tie(a.size_class, a.microbatch, a.instruction) <
            std::tie(b.size_class, b.microbatch, b.instruction);
   });

@@ -73,7 +73,7 @@ class Samples {
 /// Mean of all but a share at either end, which counts as one where it is a quarter of one.
 Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
   const auto dropped = static_cast<std::ptrdiff_t>(outliers * static_cast<double>(values.size()) + 0.75);
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const auto first = values.begin() + dropped;
   const auto last = values.end() - dropped;
   return std::accumulate(first, last, Nanoseconds{0}) / (last - first);

@@ -60,7 +60,7 @@ std::vector<std::byte> pack(const Payload& payload) {
 void copy_payload(const Payload& from, const Payload& to) {
   check_sizes(size_of(to), size_of(from));
   if (from[1].empty() && to[1].empty()) {
-    std::copy(from[0].begin(), from[0].end(), to[0].begin());
+    std::ranges::copy(from[0], to[0].begin());
   } else {
     unpack(pack(from), to);
   }

@@ -30,7 +30,7 @@ RankActions::RankActions(const ActionInput& input, Device& device, Stages& stage
 void RankActions::find_gradients() {
   for (const BlockId block : pipeline_.block_ids()) {
     const auto ranks = ranks_of(pipeline_, block);
-    if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) continue;
+    if (std::ranges::find(ranks, rank_) == ranks.end()) continue;
     blocks_.push_back(block);
     const auto oldest = tensors_.parameters(rank_, block, 0);
     const auto newest = tensors_.parameters(rank_, block, pipeline_.updates());
@@ -89,9 +89,8 @@ RankActions::ComputeBuffers RankActions::compute_buffers(InstructionId id, const
 }
 
 RankActions::Taken* RankActions::find(BlockId block, int update) {
-  const auto at = std::find_if(taken_.begin(), taken_.end(), [&](const Taken& t) {
-    return t.gradients.block == block && t.gradients.update == update;
-  });
+  const auto at = std::ranges::find_if(
+      taken_, [&](const Taken& t) { return t.gradients.block == block && t.gradients.update == update; });
   return at == taken_.end() ? nullptr : &*at;
 }
 
@@ -307,8 +306,8 @@ void RankActions::begin_norm(int update, GpuStream stream) {
 }
 
 bool RankActions::has_losses_left() const {
-  return std::any_of(taken_.begin(), taken_.end(),
-                     [](const Taken& taken) { return !taken.optimized && !taken.loss.empty(); });
+  return std::ranges::any_of(taken_,
+                             [](const Taken& taken) { return !taken.optimized && !taken.loss.empty(); });
 }
 
 void RankActions::end_step(GpuStream stream) {
@@ -354,7 +353,7 @@ std::vector<PerBlock> in_order(const std::deque<RankActions>& ranks,
   for (const RankActions& rank : ranks) {
     for (PerBlock& one : (rank.*of)()) all.push_back(std::move(one));
   }
-  std::sort(all.begin(), all.end(), [](const PerBlock& a, const PerBlock& b) {
+  std::ranges::sort(all, [](const PerBlock& a, const PerBlock& b) {
     return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
   });
   return all;

@@ -43,8 +43,7 @@ class Reader {
 
   Expected<Membership> read() const {
     const Launcher* const launcher =
-        std::find_if(kLaunchers.begin(), kLaunchers.end(),
-                     [&](const Launcher& l) { return environment_(l.sign) != nullptr; });
+        std::ranges::find_if(kLaunchers, [&](const Launcher& l) { return environment_(l.sign) != nullptr; });
     if (launcher == kLaunchers.end()) {
       return make_error(ErrorCode::bad_argument, "no launcher has said who this process is",
                         {.found = "none of RANK, OMPI_COMM_WORLD_RANK, SLURM_STEP_NUM_TASKS",

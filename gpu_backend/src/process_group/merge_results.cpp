@@ -68,8 +68,8 @@ void merge_trace(const std::vector<Part>& parts, std::size_t kept, const std::ve
   const auto zero = [kept](const Part& part) {
     return part.begins[part.begins.size() - part.kept.size() + kept].zero_ns;
   };
-  const auto earliest = std::min_element(parts.begin(), parts.end(),
-                                         [&](const Part& a, const Part& b) { return zero(a) < zero(b); });
+  const auto earliest =
+      std::ranges::min_element(parts, [&](const Part& a, const Part& b) { return zero(a) < zero(b); });
   for (std::size_t p = 0; p < parts.size(); ++p)
     place(parts[p].kept[kept], zero(parts[p]) - zero(*earliest), firsts[p], trace);
 }
@@ -104,7 +104,7 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
   for (const std::string& text : texts) parts.push_back(part_of(text));
   result.gradients.clear();
   result.host = {};
-  std::fill(result.losses.begin(), result.losses.end(), 0.0);
+  std::ranges::fill(result.losses, 0.0);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const ProcessFigures& figures = result.processes[p];
     for (std::size_t r = 0; r < parts[p].high_water.size(); ++r) {
@@ -122,10 +122,9 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
     result.step_ns[step] = duration(parts, step);
   for (std::size_t kept = 0; kept < result.traces.size(); ++kept)
     merge_trace(parts, kept, firsts, result.traces[kept]);
-  std::sort(result.gradients.begin(), result.gradients.end(),
-            [](const BlockGradients& a, const BlockGradients& b) {
-              return std::tie(a.block, a.update, a.rank) < std::tie(b.block, b.update, b.rank);
-            });
+  std::ranges::sort(result.gradients, [](const BlockGradients& a, const BlockGradients& b) {
+    return std::tie(a.block, a.update, a.rank) < std::tie(b.block, b.update, b.rank);
+  });
 }
 
 }  // namespace ppsim::gpu_backend

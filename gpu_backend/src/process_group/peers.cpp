@@ -123,11 +123,11 @@ std::optional<Error> Peers::on_note(int process, std::string_view note) {
   }
   if (step < states_step_ || hung_) return std::nullopt;
   const auto first = in_.program.first(RankId(ranks_of(process).begin)).index();
-  std::copy(own.begin(), own.end(), states_.begin() + static_cast<std::ptrdiff_t>(first));
+  std::ranges::copy(own, states_.begin() + static_cast<std::ptrdiff_t>(first));
   if (last) final_states_.insert(process);
   changed_.notify_all();
-  const bool over = std::all_of(states_.begin(), states_.end(),
-                                [](InstructionState s) { return s == InstructionState::complete; });
+  const bool over =
+      std::ranges::all_of(states_, [](InstructionState s) { return s == InstructionState::complete; });
   if (stop_ || over || can_move(in_.program, in_.graph, states_)) return std::nullopt;
   hung_ = true;
   return Error{ErrorCode::deadlock, "the run hung"};
@@ -151,11 +151,11 @@ void Peers::wait_for_final_states(std::unique_lock<std::mutex>& lock) {
   const std::vector<int> gone = in_.processes->gone();
   std::vector<int> expected;  // a process may have sent its final states and left
   for (int process = 0; process < in_.processes->size(); ++process) {
-    if (!std::binary_search(gone.begin(), gone.end(), process)) expected.push_back(process);
+    if (!std::ranges::binary_search(gone, process)) expected.push_back(process);
   }
   const auto has_spoken = [&](int process) { return final_states_.contains(process); };
   changed_.wait_for(lock, gone.empty() ? kFinalStates : kFinalStatesGone,
-                    [&] { return std::all_of(expected.begin(), expected.end(), has_spoken); });
+                    [&] { return std::ranges::all_of(expected, has_spoken); });
   for (const int process : expected) {
     if (process == 0 || has_spoken(process)) continue;
     silent_.insert(process);

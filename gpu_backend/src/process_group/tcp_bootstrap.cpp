@@ -140,7 +140,7 @@ void TcpBootstrap::lose(int process, Peer& peer) {
 
 /// Requires: the lock.
 void TcpBootstrap::count_as_gone(int process) {
-  const auto at = std::lower_bound(gone_.begin(), gone_.end(), process);
+  const auto at = std::ranges::lower_bound(gone_, process);
   if (at == gone_.end() || *at != process) gone_.insert(at, process);
 }
 

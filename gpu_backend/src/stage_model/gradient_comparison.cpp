@@ -16,7 +16,7 @@ namespace {
 void append_lines(std::vector<std::byte>& lines, std::span<const std::byte> values) {
   while (!values.empty()) {
     const auto line = values.first(std::min<std::size_t>(values.size(), 64));
-    if (std::any_of(line.begin(), line.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+    if (std::ranges::any_of(line, [](std::byte byte) { return byte != std::byte{0}; }))
       lines.insert(lines.end(), line.begin(), line.end());
     values = values.subspan(line.size());
   }

@@ -12,7 +12,7 @@ namespace ppsim::gpu_backend {
 [[nodiscard]] inline std::vector<RankId> ranks_of(const Pipeline& pipeline, BlockId block) {
   std::vector<RankId> ranks;
   for (const StageId stage : pipeline.spec().blocks[block].stages) ranks.push_back(pipeline.rank_of(stage));
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }

@@ -15,7 +15,7 @@ namespace ppsim::gpu_backend {
   std::ptrdiff_t most = 1;
   for (const MicrobatchId mb : pipeline.microbatch_ids()) {
     const auto producers = pipeline.producers(stage, mb);
-    most = std::max(most, std::count_if(producers.begin(), producers.end(), [&](StageId producer) {
+    most = std::max(most, std::ranges::count_if(producers, [&](StageId producer) {
                       return pipeline.rank_of(producer) != pipeline.rank_of(stage) &&
                              pipeline.receiver(producer, stage, mb) == stage;
                     }));

@@ -90,8 +90,7 @@ class Reference {
     step_ = number;
     for (BlockMemory& block : blocks_) {
       block.parameters = {block.parameters.back()};
-      for (StageBuffer& gradients : block.gradients)
-        std::fill(gradients.begin(), gradients.end(), std::byte{0});
+      for (StageBuffer& gradients : block.gradients) std::ranges::fill(gradients, std::byte{0});
     }
     for (const MicrobatchId mb : pipeline_.microbatch_ids()) {
       if (is_padding(pipeline_, mb)) continue;
@@ -211,9 +210,7 @@ class Reference {
     waiting_.resize(collectives.size(), 0);
     for (const CollectiveId id : collectives.ids()) {
       const StagePasses& after = collectives[id].after;
-      if (after.kind != kind ||
-          std::find(after.stages.begin(), after.stages.end(), stage) == after.stages.end())
-        continue;
+      if (after.kind != kind || std::ranges::find(after.stages, stage) == after.stages.end()) continue;
       if (++waiting_[id.index()] < after.stages.size()) continue;
       waiting_[id.index()] = 0;
       collect(id);
@@ -223,8 +220,8 @@ class Reference {
   void collect(CollectiveId id) {
     const Collective& collective = pipeline_.spec().collectives[id];
     std::vector<StageId> stages = collective.after.stages;
-    std::stable_sort(stages.begin(), stages.end(),
-                     [&](StageId a, StageId b) { return pipeline_.rank_of(a) < pipeline_.rank_of(b); });
+    std::ranges::stable_sort(
+        stages, [&](StageId a, StageId b) { return pipeline_.rank_of(a) < pipeline_.rank_of(b); });
     const auto statistics = static_cast<std::size_t>(model_.statistics_bytes(pipeline_, id));
     std::vector<CollectivePart> parts;
     for (const StageId stage : stages) {

@@ -19,7 +19,7 @@ SizeClass of_edge(TensorKind kind, const Action& a, StageEdge ends) {
   return {.kind = kind, .subject = ends.from.value(), .peer = ends.to.value(), .slice = a.slice};
 }
 bool is_one_of(StageId stage, std::span<const StageId> stages) {
-  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+  return std::ranges::find(stages, stage) != stages.end();
 }
 /// Of no stage there are none.
 std::span<const StageId> consumers_of(const Pipeline& pipeline, StageId stage, MicrobatchId mb) {
@@ -41,7 +41,7 @@ TensorMap::TensorMap(const Program& program, const MemoryPlan& plan, const SizeT
     const std::int32_t since = tensor.from_start ? -1 : table.writers_of(tensor).front().value();
     entries_.push_back({tensor.rank, tensor.size_class, tensor.microbatch, since, t});
   }
-  std::sort(entries_.begin(), entries_.end());
+  std::ranges::sort(entries_);
 }
 
 std::span<std::byte> TensorMap::memory(std::uint32_t tensor) const {
@@ -50,14 +50,14 @@ std::span<std::byte> TensorMap::memory(std::uint32_t tensor) const {
 }
 
 const TensorMap::Entry* TensorMap::newest_until(const Entry& limit) const {
-  const auto above = std::upper_bound(entries_.begin(), entries_.end(), limit);
+  const auto above = std::ranges::upper_bound(entries_, limit);
   if (above == entries_.begin()) return nullptr;
   const Entry& entry = *std::prev(above);
   return entry.rank == limit.rank && entry.size_class == limit.size_class ? &entry : nullptr;
 }
 
 const TensorMap::Entry* TensorMap::oldest_after(const Entry& limit) const {
-  const auto above = std::upper_bound(entries_.begin(), entries_.end(), limit);
+  const auto above = std::ranges::upper_bound(entries_, limit);
   if (above == entries_.end()) return nullptr;
   return above->rank == limit.rank && above->size_class == limit.size_class ? &*above : nullptr;
 }
@@ -145,9 +145,8 @@ bool TensorMap::made_again(ActionPlace place, const Action& action) const {
   if (!tensor) return false;
   const InstructionId writer = plan_.table.writers_of(plan_.table.tensors[*tensor]).front();
   const auto made_by = program_.actions(writer);
-  return place.instruction < writer && std::any_of(made_by.begin(), made_by.end(), [](const Action& a) {
-           return a.kind == OpKind::recompute;
-         });
+  return place.instruction < writer &&
+         std::ranges::any_of(made_by, [](const Action& a) { return a.kind == OpKind::recompute; });
 }
 
 /// That of the slices before is still there: their B or I come after those of this one.

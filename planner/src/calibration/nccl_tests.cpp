@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "io/json/file.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -50,14 +50,6 @@ bool is_possible(double microseconds) {
   return std::isfinite(microseconds) && microseconds > 0 && microseconds < 1e12;
 }
 
-template <class Number>
-std::optional<Number> number_of(const std::string& text) {
-  Number value{};
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::vector<std::string> words_in(const std::string& line) {
   std::istringstream stream(line);
   std::vector<std::string> words;
@@ -96,8 +88,9 @@ class TextOutput {
       const auto found = std::ranges::find(words, key);
       return found == words.end() || found + 1 == words.end() ? std::string() : *(found + 1);
     };
-    const auto rank = number_of<int>(after("Rank"));
-    if (rank) measured_.devices.push_back({*rank, number_of<int>(after("Group")).value_or(0), after("on")});
+    const auto rank = parse_number<int>(after("Rank"));
+    if (rank)
+      measured_.devices.push_back({*rank, parse_number<int>(after("Group")).value_or(0), after("on")});
   }
 
   Expected<void> read_comment(const std::vector<std::string>& words) {
@@ -120,16 +113,16 @@ class TextOutput {
   }
 
   [[nodiscard]] bool is_row(const std::vector<std::string>& words) const {
-    return time_ > 0 && number_of<Bytes>(words[0]).has_value();
+    return time_ > 0 && parse_number<Bytes>(words[0]).has_value();
   }
 
   Expected<void> read_row(const std::vector<std::string>& words) {
     if (words.size() < time_ + 3)
       return no_output(file_, line_, "a row was cut off", std::to_string(words.size()) + " columns");
-    const auto time = number_of<double>(words[time_]);
-    if (!time || *time < 0 || !(is_possible(*time) || *number_of<Bytes>(words[0]) == 0))
+    const auto time = parse_number<double>(words[time_]);
+    if (!time || *time < 0 || !(is_possible(*time) || *parse_number<Bytes>(words[0]) == 0))
       return no_output(file_, line_, "not a time in microseconds", words[time_]);
-    measured_.add(*number_of<Bytes>(words[0]), *time);
+    measured_.add(*parse_number<Bytes>(words[0]), *time);
     return {};
   }
 

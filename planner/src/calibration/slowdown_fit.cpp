@@ -85,13 +85,13 @@ class StepWalk {
       changes.emplace_back(observed_[i].begin, i);
       changes.emplace_back(observed_[i].end, i);
     }
-    std::sort(changes.begin(), changes.end());
+    std::ranges::sort(changes);
     std::vector<std::size_t> now;
     Nanoseconds since = 0;
     for (const auto& [time, i] : changes) {
       add(now, time - since);
       since = time;
-      if (const auto known = std::find(now.begin(), now.end(), i); known != now.end()) {
+      if (const auto known = std::ranges::find(now, i); known != now.end()) {
         now.erase(known);
       } else {
         now.push_back(i);
@@ -106,8 +106,7 @@ class StepWalk {
       std::vector<RankId> others;
       for (const std::size_t other : now) {
         const RankId rank = observed_[other].rank;
-        if (rank != one.rank && std::find(others.begin(), others.end(), rank) == others.end())
-          others.push_back(rank);
+        if (rank != one.rank && std::ranges::find(others, rank) == others.end()) others.push_back(rank);
       }
       one.beside[others.size()] += static_cast<double>(time) / static_cast<double>(one.duration());
     }

@@ -22,7 +22,7 @@ Spread spread_of(std::vector<double> values) {
   for (const double value : values) squares += (value - spread.mean) * (value - spread.mean);
   constexpr double kNinetyFive = 1.959963984540054;
   if (count > 1) spread.mean_error = kNinetyFive * std::sqrt(squares / (count - 1) / count);
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   for (std::size_t i = 0; i < Spread::kShares.size(); ++i) {
     const double share = Spread::kShares[i];
     const double margin = kNinetyFive * std::sqrt(share * (1 - share) / count);

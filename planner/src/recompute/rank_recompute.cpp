@@ -31,7 +31,7 @@ void RankRecompute::add_moments(std::span<const Step> row) {
   std::vector<Live> live(stages_.size());
   std::set<std::vector<Live>> different;
   const auto of = [&](const Action& action) -> Live& {
-    const auto at = std::find(stages_.begin(), stages_.end(), action.stage());
+    const auto at = std::ranges::find(stages_, action.stage());
     return live[static_cast<std::size_t>(at - stages_.begin())];
   };
   const auto start = [&](const Action& a) {
@@ -120,7 +120,7 @@ class RankRecompute::Search {
   }
 
   void keep(Nanoseconds time) {
-    const Bytes peak = memory_.empty() ? 0 : *std::max_element(memory_.begin(), memory_.end());
+    const Bytes peak = memory_.empty() ? 0 : *std::ranges::max_element(memory_);
     if (best_ && std::pair(time, peak) >= std::pair(best_time_, best_peak_)) return;
     best_ = chosen_;
     best_time_ = time;

@@ -82,7 +82,7 @@ Expected<Sheet> Sheet::read(std::string_view text, const std::string& file) {
 }
 
 std::optional<std::size_t> Sheet::index_of(std::string_view column) const {
-  const auto found = std::find(header_.begin(), header_.end(), column);
+  const auto found = std::ranges::find(header_, column);
   if (found == header_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - header_.begin());
 }

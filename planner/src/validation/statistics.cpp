@@ -9,7 +9,7 @@ namespace ppsim::planner {
 namespace {
 
 double share_within(const std::vector<double>& sorted, double limit) {
-  const auto within = std::upper_bound(sorted.begin(), sorted.end(), limit) - sorted.begin();
+  const auto within = std::ranges::upper_bound(sorted, limit) - sorted.begin();
   return static_cast<double>(within) / static_cast<double>(sorted.size());
 }
 
@@ -26,7 +26,7 @@ ErrorStatistics error_statistics(const std::vector<double>& errors_percent) {
   const auto n = static_cast<double>(errors_percent.size());
   std::vector<double> sizes;
   for (const double error : errors_percent) sizes.push_back(std::abs(error));
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   return {.n = static_cast<int>(errors_percent.size()),
           .mean_percent = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n,
           .bias_percent = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / n,

@@ -125,7 +125,7 @@ tl::expected<SimulatedRun, std::string> simulated(const MeasuredRow& row, const 
 std::optional<double> allocated(const SimulatedRun& run, const std::optional<int>& rank) {
   if (run.allocated.empty()) return std::nullopt;
   if (rank) return static_cast<double>(run.allocated.at(static_cast<std::size_t>(*rank)));
-  return static_cast<double>(*std::max_element(run.allocated.begin(), run.allocated.end()));
+  return static_cast<double>(*std::ranges::max_element(run.allocated));
 }
 
 void compare_row(Validation& validation, std::size_t index) {

@@ -38,7 +38,7 @@ std::string refused_count(const ScheduleParameters& parameters, const std::strin
 std::string refused_word(const ScheduleParameters& parameters, const std::string& name,
                          std::span<const std::string_view> words) {
   const std::optional<std::string> text = setting(parameters, name);
-  if (!text || std::find(words.begin(), words.end(), *text) != words.end()) return "";
+  if (!text || std::ranges::find(words, *text) != words.end()) return "";
   return refused(name, "one of " + joined(words), *text);
 }
 

@@ -109,7 +109,7 @@ std::optional<Cut> min_sum(const SliceTimes& times, std::optional<int> slices, N
     end = layers[layer][static_cast<std::size_t>(end)].begin;
     if (slices) --layer;
   }
-  std::reverse(cut.ends.begin(), cut.ends.end());
+  std::ranges::reverse(cut.ends);
   return cut;
 }
 

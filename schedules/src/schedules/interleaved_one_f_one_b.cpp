@@ -55,7 +55,7 @@ std::vector<int> group_sizes(const ScheduleParameters& parameters) {
 
 /// F before the first B on a rank, that of the steady state's first pair aside.
 int warmup(const ScheduleParameters& parameters, const std::vector<int>& groups, int rank) {
-  const int largest = *std::max_element(groups.begin(), groups.end());
+  const int largest = *std::ranges::max_element(groups);
   return 2 * (parameters.ranks - 1 - rank) + (chunks_of(parameters) - 1) * largest;
 }
 

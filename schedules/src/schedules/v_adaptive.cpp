@@ -193,7 +193,7 @@ class Search {
   }
 
   static void keep_shortest(std::vector<Candidate>& candidates, std::size_t count) {
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
       return std::pair(a.time, a.makespan) < std::pair(b.time, b.makespan);
     });
     candidates.resize(std::min(count, candidates.size()));

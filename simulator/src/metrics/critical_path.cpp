@@ -15,7 +15,7 @@ class PathFinder {
   std::vector<CriticalStep> find() {
     if (run_.program.size() == 0) return {};
     explain_end(last_instruction());
-    std::reverse(path_.begin(), path_.end());
+    std::ranges::reverse(path_);
     return std::move(path_);
   }
 
@@ -23,8 +23,7 @@ class PathFinder {
   [[nodiscard]] const Span& span(InstructionId id) const { return run_.trace.spans[id]; }
 
   [[nodiscard]] InstructionId last_instruction() const {
-    const auto last = std::max_element(run_.trace.spans.begin(), run_.trace.spans.end(),
-                                       [](const Span& a, const Span& b) { return a.end < b.end; });
+    const auto last = std::ranges::max_element(run_.trace.spans, {}, &Span::end);
     return InstructionId(static_cast<std::int32_t>(last - run_.trace.spans.begin()));
   }
 
@@ -54,9 +53,8 @@ class PathFinder {
 
   InstructionId collective_step(const CollectiveMatch& match, InstructionId id) {
     const auto members = run_.graph.members_of(match);
-    const InstructionId last =
-        *std::max_element(members.begin(), members.end(),
-                          [&](InstructionId a, InstructionId b) { return span(a).start < span(b).start; });
+    const InstructionId last = *std::ranges::max_element(
+        members, [&](InstructionId a, InstructionId b) { return span(a).start < span(b).start; });
     add(last, span(last).start, span(id).end);
     return last;
   }

@@ -61,7 +61,7 @@ class Lives {
   };
 
   void forget() {
-    std::fill(first_cell_.begin(), first_cell_.end(), kNoCell);
+    std::ranges::fill(first_cell_, kNoCell);
     lives_.clear();
   }
 
@@ -134,7 +134,7 @@ class Lives {
   }
 
   static void sort(std::vector<Instant>& times) {
-    if (!std::is_sorted(times.begin(), times.end())) std::sort(times.begin(), times.end());
+    if (!std::ranges::is_sorted(times)) std::ranges::sort(times);
   }
 
   std::size_t cell_of(const Action& action) {

@@ -75,7 +75,7 @@ std::optional<Palette> palette_from_name(std::string_view name) {
 
 Rgb colour_of(Palette palette, OpKind kind) {
   const Colours& colours = palette == Palette::pytorch ? kPyTorch : kColourBlind;
-  const auto* coloured = std::find(kColoured.begin(), kColoured.end(), kind);
+  const auto* coloured = std::ranges::find(kColoured, kind);
   return coloured == kColoured.end()
              ? colours.other
              : colours.by_kind[static_cast<std::size_t>(coloured - kColoured.begin())];

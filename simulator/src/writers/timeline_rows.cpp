@@ -24,7 +24,7 @@ Nanoseconds timeline_end(const TimedTrace& trace) {
 int chunk_of(const Program& program, RankId rank, const Action& action) {
   if (info(action.kind).subject != Subject::stage) return 0;
   const auto stages = program.pipeline().stages_of(rank);
-  const auto at = std::find(stages.begin(), stages.end(), action.stage());
+  const auto at = std::ranges::find(stages, action.stage());
   return at == stages.end() ? 0 : static_cast<int>(at - stages.begin());
 }
 

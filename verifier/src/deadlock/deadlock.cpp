@@ -60,7 +60,7 @@ class CycleSearch {
     best_.clear();
     for (InstructionId id = last; id != source; id = parent_[id.index()]) best_.push_back(id);
     best_.push_back(source);
-    std::reverse(best_.begin(), best_.end());
+    std::ranges::reverse(best_);
   }
 
   const WaitAnalysis& state_;

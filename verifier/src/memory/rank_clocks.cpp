@@ -26,9 +26,7 @@ std::vector<std::size_t> channels_of_messages(const ExecutionGraph& graph) {
 
 }  // namespace
 
-bool is_within(ClockView a, ClockView b) {
-  return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
-}
+bool is_within(ClockView a, ClockView b) { return std::ranges::equal(a, b, std::ranges::less_equal()); }
 
 /// Numbers the points of one rank.
 class RankPoints {
@@ -149,7 +147,7 @@ RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) : rank
   request.plan.run(points, [&](ClockEvent event, std::uint32_t subject, ClockView clock) {
     if (++done % kBetweenLooks == 0) limits.poll();
     if (std::int32_t* const row = row_of(points, event, subject); row != nullptr)
-      std::copy(clock.begin(), clock.end(), row);
+      std::ranges::copy(clock, row);
   });
 }
 

@@ -15,8 +15,7 @@ constexpr int kMaxTried = 1000;
 bool is_asked(Property property, const AllMicrobatchesOptions& options) {
   if (property == Property::memory && options.memory_limit) return true;
   if (!options.properties.empty())
-    return std::find(options.properties.begin(), options.properties.end(), property) !=
-           options.properties.end();
+    return std::ranges::find(options.properties, property) != options.properties.end();
   return has_all_microbatches_method(property) && (property != Property::memory || options.sizes.has_value());
 }
 
@@ -134,7 +133,7 @@ class Investigation {
                             : rank(other) == 2 && other.microbatches < answer.microbatches;
     std::vector<std::string> notes = answer.notes;
     for (std::string& note : other.notes) {
-      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
     if (better || answer.method.empty()) answer = std::move(other);
     answer.notes = std::move(notes);

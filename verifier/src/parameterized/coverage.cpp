@@ -58,9 +58,8 @@ class FamilySearch {
       result.push_back({period, span, 0, options_.launches});
       if (span > 0) result.push_back({period, span, span, options_.launches});
     }
-    std::stable_sort(result.begin(), result.end(), [](const SeriesRule& a, const SeriesRule& b) {
-      return a.head + a.tail < b.head + b.tail;
-    });
+    std::ranges::stable_sort(
+        result, [](const SeriesRule& a, const SeriesRule& b) { return a.head + a.tail < b.head + b.tail; });
     return result;
   }
 
@@ -112,7 +111,7 @@ class FamilySearch {
       family.agrees.push_back(m);
       family.program.first = m / family.program.rule.period;
     }
-    std::reverse(family.agrees.begin(), family.agrees.end());
+    std::ranges::reverse(family.agrees);
     if (family.agrees.size() < 3) return std::nullopt;
     return family;
   }
@@ -149,7 +148,7 @@ Coverage cover(Source& source, const CoverageOptions& options, int period) {
 }
 
 bool is_member(const Coverage& coverage, int m) {
-  return std::any_of(coverage.families.begin(), coverage.families.end(), [&](const Family& family) {
+  return std::ranges::any_of(coverage.families, [&](const Family& family) {
     const PeriodicProgram& program = family.program;
     return m % program.rule.period == program.remainder && m >= program.microbatches(program.first);
   });

@@ -40,7 +40,7 @@ std::vector<ShiftedWait> shifted_waits(const Sample& sample) {
       if (before[p] != wait) waits.push_back(before[p] = wait);
     }
   }
-  std::sort(waits.begin(), waits.end());
+  std::ranges::sort(waits);
   waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
   return waits;
 }
@@ -70,7 +70,7 @@ class PairFit {
     for (const std::int64_t slope : {0, 1, -1}) {
       ShiftedWait moved = wait;
       moved.shift += slope;
-      if (!std::binary_search(next_.begin(), next_.end(), moved)) continue;
+      if (!std::ranges::binary_search(next_, moved)) continue;
       auto& best = best_[static_cast<std::size_t>(slope + 1)];
       best = std::max(best.value_or(wait.shift - slope * k_), wait.shift - slope * k_);
       return;
@@ -93,7 +93,7 @@ std::string text_of(const Sample& sample, int series) {
 /// The instances of a series run one after another; where a Program does not say so, check_series does.
 std::vector<ShiftedWait> with_self_waits(std::vector<ShiftedWait> waits, std::size_t series) {
   for (int s = 0; s < static_cast<int>(series); ++s) waits.push_back({s, s, 0});
-  std::sort(waits.begin(), waits.end());
+  std::ranges::sort(waits);
   waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
   return waits;
 }
@@ -254,7 +254,7 @@ class MemberCheck {
 
   [[nodiscard]] Expected<void> check_together(std::span<const InstructionId> members) const {
     const int event = family_.series[static_cast<std::size_t>(sample_.series(members.front()))].event;
-    const bool same = std::all_of(members.begin(), members.end(), [&](InstructionId id) {
+    const bool same = std::ranges::all_of(members, [&](InstructionId id) {
       return family_.series[static_cast<std::size_t>(sample_.series(id))].event == event &&
              sample_.index(id) == sample_.index(members.front());
     });

@@ -54,7 +54,7 @@ std::optional<RankLine> line_through(const Samples& samples) {
     }
   }
   line.constant = value - line.per_rank * origin.rank - line.per_ranks * origin.ranks;
-  const bool through = std::all_of(samples.begin(), samples.end(), [&](const auto& sample) {
+  const bool through = std::ranges::all_of(samples, [&](const auto& sample) {
     return line.at(sample.first.rank, sample.first.ranks) == sample.second;
   });
   return through ? std::optional(line) : std::nullopt;
@@ -80,7 +80,7 @@ class RoleFinder {
 
   /// Which of the rank's stages, in ascending order.
   static int chunk_of(const std::vector<int>& stages, int stage) {
-    return static_cast<int>(std::lower_bound(stages.begin(), stages.end(), stage) - stages.begin());
+    return static_cast<int>(std::ranges::lower_bound(stages, stage) - stages.begin());
   }
 
   static std::vector<std::vector<int>> stages_of(const PeriodicProgram& family) {
@@ -89,7 +89,7 @@ class RoleFinder {
       for (const Action& action : series.actions) stages[series.rank.index()].push_back(action.subject);
     }
     for (std::vector<int>& of_rank : stages) {
-      std::sort(of_rank.begin(), of_rank.end());
+      std::ranges::sort(of_rank);
       of_rank.erase(std::unique(of_rank.begin(), of_rank.end()), of_rank.end());
     }
     return stages;

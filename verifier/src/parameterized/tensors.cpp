@@ -24,7 +24,7 @@ std::vector<InstructionId> first_writers(const LocalOrder& order, std::span<cons
       return (order.track(f) == order.track(w) && order.position(f) <= order.position(w)) ||
              order.precedes(f, w);
     };
-    if (std::none_of(first.begin(), first.end(), implied)) first.push_back(w);
+    if (std::ranges::none_of(first, implied)) first.push_back(w);
   }
   return first;
 }
@@ -36,7 +36,7 @@ std::vector<InstructionId> last_users(const LocalOrder& order, std::span<const I
       return (order.track(l) == order.track(*u) && order.position(l) >= order.position(*u)) ||
              order.precedes(*u, l);
     };
-    if (std::none_of(last.begin(), last.end(), implied)) last.push_back(*u);
+    if (std::ranges::none_of(last, implied)) last.push_back(*u);
   }
   return last;
 }
@@ -65,7 +65,7 @@ void split(const Sample& sample, const std::vector<InstructionId>& ids, std::vec
            std::vector<std::int64_t>& index) {
   std::vector<std::pair<int, std::int64_t>> touches;
   for (const InstructionId id : ids) touches.emplace_back(sample.series(id), sample.index(id));
-  std::sort(touches.begin(), touches.end());
+  std::ranges::sort(touches);
   for (const auto& [s, i] : touches) {
     series.push_back(s);
     index.push_back(i);
@@ -81,7 +81,7 @@ Kinds kinds_of(const Sample& sample) {
     split(sample, tensor.users, kind.users, instance.users);
     kinds[std::move(kind)].push_back(std::move(instance));
   }
-  for (auto& [kind, instances] : kinds) std::sort(instances.begin(), instances.end());
+  for (auto& [kind, instances] : kinds) std::ranges::sort(instances);
   return kinds;
 }
 
@@ -119,8 +119,8 @@ bool is_instance(const std::vector<Touch>& touches, const std::vector<std::int64
 /// The first or last of several touches of a tensor is the one of which fewest or most tensors have seen
 /// theirs only where all run in one direction.
 bool alike(const std::vector<Touch>& touches) {
-  return std::all_of(touches.begin(), touches.end(),
-                     [&](const Touch& t) { return t.direction == touches.front().direction; });
+  return std::ranges::all_of(touches,
+                             [&](const Touch& t) { return t.direction == touches.front().direction; });
 }
 
 Expected<void> check_kind(const TensorSeries& series, const std::vector<Instance>& instances,

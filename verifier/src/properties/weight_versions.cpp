@@ -159,8 +159,7 @@ class RankVersions {
 
   [[nodiscard]] bool is_shared(BlockId block) const {
     const std::vector<StageId>& stages = pipeline_.spec().blocks[block].stages;
-    return std::any_of(stages.begin(), stages.end(),
-                       [&](StageId s) { return pipeline_.rank_of(s) != rank_; });
+    return std::ranges::any_of(stages, [&](StageId s) { return pipeline_.rank_of(s) != rank_; });
   }
 
   const Program& program_;

@@ -228,7 +228,7 @@ Placement PlacementSearch::shuffled() {
 std::vector<std::size_t> PlacementSearch::by_value() const {
   std::vector<std::size_t> order(candidates_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     const auto key = [&](const Candidate& candidate) {
       return std::tuple(!candidate.schedule, candidate.value, candidate.bound);
     };

@@ -192,7 +192,7 @@ struct Predictions {
     return texts;
   }
   [[nodiscard]] bool measured() const {
-    return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.prediction.has_value(); });
+    return std::ranges::any_of(points, [](const Point& p) { return p.prediction.has_value(); });
   }
   [[nodiscard]] int code() const {
     std::set<int> codes;

@@ -83,7 +83,7 @@ void print_jitter(const RunReport& report) {
 /// Mean loss of a microbatch in each step; empty where there is nothing to lose.
 std::vector<double> losses_of(const RunReport& report) {
   std::vector<double> losses = report.run.run.losses;
-  if (std::all_of(losses.begin(), losses.end(), [](double loss) { return loss == 0; })) return {};
+  if (std::ranges::all_of(losses, [](double loss) { return loss == 0; })) return {};
   for (double& loss : losses) loss /= batch_microbatches(report.program.pipeline());
   return losses;
 }

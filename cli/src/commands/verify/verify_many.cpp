@@ -41,7 +41,7 @@ Expected<std::vector<std::string>> files_of(const std::string& input) {
     if (is_schedule_file(entry)) files.push_back(entry.path().string());
   }
   if (failed) return make_error(ErrorCode::io, failed.message(), {.file = input});
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   if (!files.empty()) return files;
   return make_error(ErrorCode::bad_file, "a folder without schedules",
                     {.file = input, .found = "no such file", .expected = "files that end in .csv or .json"});

@@ -78,7 +78,7 @@ Expected<std::string> JsonFile::format(const std::vector<std::string>& formats,
   const auto format = root_.find("format");
   if (format == root_.end()) return error_at({}, "a file without \"format\"", "", quoted_list(formats));
   const auto known = [&](const std::string& name) { return *format == name; };
-  if (std::none_of(formats.begin(), formats.end(), known)) {
+  if (std::ranges::none_of(formats, known)) {
     return error_at({"format"}, "a file of another format", value_text(*format), quoted_list(formats));
   }
   std::string wanted;
@@ -86,7 +86,7 @@ Expected<std::string> JsonFile::format(const std::vector<std::string>& formats,
   const auto found = root_.find("version");
   if (found == root_.end()) return error_at({}, "a file without \"version\"", "", wanted);
   const auto is_found = [&](int version) { return found->is_number_integer() && *found == version; };
-  if (std::none_of(versions.begin(), versions.end(), is_found)) {
+  if (std::ranges::none_of(versions, is_found)) {
     return error_at({"version"}, "a file of another version", value_text(*found), wanted);
   }
   return format->get<std::string>();

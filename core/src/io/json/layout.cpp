@@ -13,8 +13,7 @@ std::string flat(const ordered_json& value) {
 }
 
 bool is_table(const ordered_json& value) {
-  return value.is_array() && std::any_of(value.begin(), value.end(),
-                                         [](const ordered_json& item) { return item.is_structured(); });
+  return value.is_array() && std::ranges::any_of(value, &ordered_json::is_structured);
 }
 
 void lay_out(const ordered_json& value, const std::string& indent, std::string& out) {

@@ -49,7 +49,7 @@ class WaitPlan {
 
  private:
   static std::vector<int> sorted(std::vector<int> positions) {
-    std::sort(positions.begin(), positions.end());
+    std::ranges::sort(positions);
     return positions;
   }
 
@@ -71,7 +71,7 @@ class WaitPlan {
   void wait_behind(const InstructionDraft& item) {
     for (const Action& action : item.actions) {
       if (!gives_input_gradient(action.kind)) continue;
-      const auto sent = std::find_if(pending_.begin(), pending_.end(), [&](int what) {
+      const auto sent = std::ranges::find_if(pending_, [&](int what) {
         const Action& send = action_at(what);
         return send.kind == OpKind::send_forward && send.subject == action.subject &&
                send.microbatch == action.microbatch;
@@ -101,7 +101,7 @@ void add_waits(std::vector<InstructionDraft>& row, std::span<const TorchWait> wa
       std::size_t& had = taken[queue_of(item.actions[a], item.communicators[a])];
       for (; had < reached; ++had) item.after.push_back(waits[had].what);
     }
-    std::sort(item.after.begin(), item.after.end());
+    std::ranges::sort(item.after);
     item.after.erase(std::unique(item.after.begin(), item.after.end()), item.after.end());
   }
 }
@@ -109,8 +109,7 @@ void add_waits(std::vector<InstructionDraft>& row, std::span<const TorchWait> wa
 std::vector<TorchWait> plan_waits(std::span<const InstructionDraft> row) { return WaitPlan(row).make(); }
 
 bool has_after(std::span<const InstructionDraft> row) {
-  return std::any_of(row.begin(), row.end(),
-                     [](const InstructionDraft& item) { return !item.after.empty(); });
+  return std::ranges::any_of(row, [](const InstructionDraft& item) { return !item.after.empty(); });
 }
 
 }  // namespace ppsim

@@ -32,7 +32,7 @@ class HostDevice final : public Device {
   }
   void copy(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const override;
   void fill(GpuStream /*stream*/, std::span<std::byte> memory, std::byte value) const override {
-    std::fill(memory.begin(), memory.end(), value);
+    std::ranges::fill(memory, value);
   }
   void write(GpuStream /*stream*/, std::span<std::byte> to, std::int64_t value) const override {
     std::memcpy(to.data(), &value, sizeof value);
@@ -62,7 +62,7 @@ void HostDevice::copy(GpuStream /*stream*/, std::span<std::byte> to, std::span<c
     throw BackendError(ErrorCode::bad_argument, "a copy of " + std::to_string(from.size()) + " bytes into " +
                                                     std::to_string(to.size()) + " bytes");
   }
-  std::copy(from.begin(), from.end(), to.begin());
+  std::ranges::copy(from, to.begin());
 }
 
 /// A model's arithmetic on the calling thread.

@@ -37,8 +37,8 @@ CollectiveMemory collective_memory(const GpuStageModel& model, const Pipeline& p
 
 GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand)
     : members_(collective.members.size()),
-      own_(static_cast<std::size_t>(std::find(collective.members.begin(), collective.members.end(), rank) -
-                                    collective.members.begin())),
+      own_(
+          static_cast<std::size_t>(std::ranges::find(collective.members, rank) - collective.members.begin())),
       statistics_(static_cast<std::size_t>(statistics)),
       summand_(static_cast<std::size_t>(summand)),
       stride_(aligned(statistics_) + aligned(summand_)) {}

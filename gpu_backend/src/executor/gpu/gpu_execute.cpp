@@ -202,7 +202,7 @@ class GpuExecutor {
 
   /// The sum of the losses of a step.
   [[nodiscard]] double take_loss() {
-    if (std::any_of(actions_.begin(), actions_.end(), [](const auto& a) { return a.has_losses_left(); })) {
+    if (std::ranges::any_of(actions_, [](const auto& a) { return a.has_losses_left(); })) {
       prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_step(stream); });
     }
     return sum_of_losses(actions_);
@@ -214,15 +214,9 @@ class GpuExecutor {
     return limit ? api_.clock.now() + limit->count() : std::numeric_limits<Nanoseconds>::max();
   }
 
-  [[nodiscard]] bool all_issued() const {
-    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.issued(); });
-  }
-  [[nodiscard]] bool all_captured() const {
-    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.has_captured(); });
-  }
-  [[nodiscard]] bool nothing_left_out() const {
-    return std::all_of(plans_.begin(), plans_.end(), [](const StreamPlan& plan) { return plan.complete; });
-  }
+  [[nodiscard]] bool all_issued() const { return std::ranges::all_of(runs_, &RankRun::issued); }
+  [[nodiscard]] bool all_captured() const { return std::ranges::all_of(runs_, &RankRun::has_captured); }
+  [[nodiscard]] bool nothing_left_out() const { return std::ranges::all_of(plans_, &StreamPlan::complete); }
 
   /// Returns: false when the time is over.
   [[nodiscard]] bool wait_quietly(Nanoseconds end) {

@@ -13,9 +13,8 @@ std::vector<InstructionState> read_states(const Program& program, const Executio
   for (const RankRun& run : runs) {
     for (const StreamStep& step : run.plan().steps) {
       const auto before = graph.predecessors_of(step.id);
-      const bool ready = std::all_of(before.begin(), before.end(), [&](InstructionId p) {
-        return states[p.index()] == InstructionState::complete;
-      });
+      const bool ready = std::ranges::all_of(
+          before, [&](InstructionId p) { return states[p.index()] == InstructionState::complete; });
       const bool complete = run.complete(step.id).value_or(ready);
       if (ready) states[step.id.index()] = complete ? InstructionState::complete : InstructionState::started;
     }

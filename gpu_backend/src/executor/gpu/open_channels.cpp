@@ -16,7 +16,7 @@ NcclUniqueId exchange_id(const NcclTable& nccl, Peers& peers) {
   NcclUniqueId id;
   if (peers.leads()) check_nccl(nccl, nccl.unique_id(&id), "a new communicator");
   const std::string bytes = peers.from_leader({std::begin(id.internal), std::end(id.internal)});
-  std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
+  std::ranges::copy(bytes, std::begin(id.internal));
   return id;
 }
 
@@ -68,8 +68,7 @@ std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
     const auto& members = setup.input.program.communicator(communicator).members;
     for (std::size_t r = 0; r < setup.ranks.size(); ++r) {
       const RankId rank = setup.ranks[r]->rank();
-      if (std::find(members.begin(), members.end(), rank) != members.end())
-        sum.payloads[rank] = payload_of(setup, r, kind);
+      if (std::ranges::find(members, rank) != members.end()) sum.payloads[rank] = payload_of(setup, r, kind);
     }
     sums.push_back(std::move(sum));
   }

@@ -73,7 +73,7 @@ void RankRun::drop_graphs() noexcept {
 }
 
 void RankRun::begin_graph(bool takes) {
-  std::fill(progress_.begin(), progress_.end(), 0);
+  std::ranges::fill(progress_, 0);
   launch_graph(takes);
   host_.actions += listed_;
   stage_ = Stage::issued;
@@ -88,7 +88,7 @@ void RankRun::launch_graph(bool takes) {
 void RankRun::await_leader() {
   const Nanoseconds begin = in_.api.clock.now();
   begin_on_clock();
-  std::fill(progress_.begin(), progress_.end(), 0);
+  std::ranges::fill(progress_, 0);
   host_.issue_ns += in_.api.clock.now() - begin;
 }
 

@@ -31,7 +31,7 @@ std::vector<InstructionId> RankRun::in_flight() const {
 }
 
 bool RankRun::stopped() const {
-  return std::none_of(streams_.begin(), streams_.end(), [&](const StreamHandle& one) {
+  return std::ranges::none_of(streams_, [&](const StreamHandle& one) {
     return in_.device.cuda().stream_query(one.get()) == kCudaNotReady;
   });
 }

@@ -31,8 +31,8 @@ class Launched {
  public:
   /// Whether the like of each action has been added.
   [[nodiscard]] bool knows(std::span<const Action> actions) const {
-    return std::all_of(actions.begin(), actions.end(),
-                       [&](const Action& action) { return known_.count(key_of(action)) != 0; });
+    return std::ranges::all_of(actions,
+                               [&](const Action& action) { return known_.count(key_of(action)) != 0; });
   }
   void add(std::span<const Action> actions) {
     for (const Action& action : actions) known_.insert(key_of(action));
@@ -99,7 +99,7 @@ void RankRun::make_events() {
 
 std::size_t RankRun::queue_number(int queue) const {
   const auto& queues = in_.plan.queues;
-  return static_cast<std::size_t>(std::lower_bound(queues.begin(), queues.end(), queue) - queues.begin());
+  return static_cast<std::size_t>(std::ranges::lower_bound(queues, queue) - queues.begin());
 }
 
 GpuStream RankRun::stream(int queue) const { return streams_[queue_number(queue)].get(); }
@@ -161,7 +161,7 @@ bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
 void RankRun::begin_pass(bool takes) {
   in_.actions.begin_pass(takes);
   next_ = 0;
-  std::fill(has_ended_.begin(), has_ended_.end(), false);
+  std::ranges::fill(has_ended_, false);
   unfinished_.clear();
   stage_ = Stage::issuing;
 }
@@ -345,7 +345,7 @@ void RankRun::finish_for(const StreamStep& step) {
   std::erase_if(unfinished_, [&](std::size_t number) {
     const StreamStep& one = in_.plan.steps[number];
     const bool awaited = one.queue == step.queue || one.id == step.host_wait ||
-                         std::find(step.waits.begin(), step.waits.end(), one.id) != step.waits.end();
+                         std::ranges::find(step.waits, one.id) != step.waits.end();
     if (awaited) finish(number);
     return awaited;
   });

@@ -25,7 +25,7 @@ SlotPlan separate_slots(const Program& program, const TensorTable& table, const 
 
 void check_fits(const SlotPlan& slots, std::optional<Bytes> limit) {
   const std::vector<Bytes>& pools = slots.pool_bytes.items();
-  const auto largest = std::max_element(pools.begin(), pools.end());
+  const auto largest = std::ranges::max_element(pools);
   if (!limit || largest == pools.end() || *largest <= *limit) return;
   throw BackendError(ErrorCode::does_not_fit,
                      "it does not fit: the pool of rank " + std::to_string(largest - pools.begin()) +

@@ -50,7 +50,7 @@ Instant Monitor::now() {
 
 bool Monitor::ready(InstructionId id) const {
   const auto before = graph_.predecessors_of(id);
-  return !graph_.waits_forever(id) && std::all_of(before.begin(), before.end(), [&](InstructionId p) {
+  return !graph_.waits_forever(id) && std::ranges::all_of(before, [&](InstructionId p) {
     return states_[p.index()] == InstructionState::complete;
   });
 }

@@ -69,8 +69,8 @@ class TransformerModel : public CpuStageModel {
 
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override {
-    std::fill(parameters.begin(), parameters.end(), std::byte{0});
-    std::fill(optimizer_state.begin(), optimizer_state.end(), std::byte{0});
+    std::ranges::fill(parameters, std::byte{0});
+    std::ranges::fill(optimizer_state, std::byte{0});
     const StageRole own = role_of(pipeline, config_.layers, block);
     Arena arena(parameters);
     StageWeights<T> weights(arena, d_, own);

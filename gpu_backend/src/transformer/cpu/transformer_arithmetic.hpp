@@ -126,7 +126,7 @@ struct RealArithmetic {
 
   static T score_scale(std::size_t head_size) { return 1 / std::sqrt(static_cast<T>(head_size)); }
   static void softmax(std::span<T> scores) {
-    const T top = *std::max_element(scores.begin(), scores.end());
+    const T top = *std::ranges::max_element(scores);
     T sum = 0;
     for (T& score : scores) sum += score = std::exp(score - top);
     for (T& score : scores) score /= sum;
@@ -146,7 +146,7 @@ struct RealArithmetic {
 
   /// Replaces the logits of one position by what is their gradient up to a factor and the target's share.
   static LossParts<T> open_loss(const LossPlace& place, std::span<T> logits) {
-    const T top = *std::max_element(logits.begin(), logits.end());
+    const T top = *std::ranges::max_element(logits);
     const auto target = place.target_among(logits.size());
     const T picked = target ? logits[*target] : 0;
     T sum = 0;
@@ -208,7 +208,7 @@ struct RingArithmetic {
   using Loss = std::uint64_t;
 
   static Scalar normalize(std::span<const Scalar> x, std::span<Scalar> unit) {
-    std::copy(x.begin(), x.end(), unit.begin());
+    std::ranges::copy(x, unit.begin());
     return 1;
   }
   static void normalize_backward(std::span<const Scalar>, Scalar, std::span<Scalar>) {}

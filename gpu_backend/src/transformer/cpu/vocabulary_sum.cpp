@@ -35,7 +35,7 @@ class ShardSum {
       own_.emplace_back(statistics(p).begin(), statistics(p).end());
       for (std::size_t r = 0; p > 0 && r < all.size(); ++r) Policy::merge(all[r], own_[p][r]);
     }
-    for (std::size_t p = 1; p < parts_.size(); ++p) std::copy(all.begin(), all.end(), statistics(p).begin());
+    for (std::size_t p = 1; p < parts_.size(); ++p) std::ranges::copy(all, statistics(p).begin());
   }
 
   void sum() {

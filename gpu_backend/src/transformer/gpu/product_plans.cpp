@@ -13,7 +13,7 @@
 namespace ppsim::gpu_backend {
 
 const PinnedAlgorithm* Algorithms::find(std::string_view product, int multiprocessors) const {
-  const auto found = std::find_if(products.begin(), products.end(), [&](const PinnedAlgorithm& one) {
+  const auto found = std::ranges::find_if(products, [&](const PinnedAlgorithm& one) {
     return one.product == product && one.multiprocessors == multiprocessors;
   });
   return found == products.end() ? nullptr : &*found;
@@ -40,7 +40,7 @@ Nanoseconds median_of(std::vector<Nanoseconds> times) {
 
 /// The fastest one; the first, where others are faster by no more than a measurement is off.
 std::size_t index_of_fastest(const std::vector<Nanoseconds>& times) {
-  const auto fastest = std::min_element(times.begin(), times.end());
+  const auto fastest = std::ranges::min_element(times);
   return *fastest * 100 < times.front() * 99 ? static_cast<std::size_t>(fastest - times.begin()) : 0;
 }
 
@@ -141,9 +141,9 @@ void ProductPlans::take_algorithms(const AlgorithmPlace& place, const Algorithms
       throw BackendError(ErrorCode::bad_argument, "no algorithm is pinned for " + what +
                                                       ", which the first rank of the job does not have");
     }
-    const auto found =
-        std::find_if(product.plan.suggested.begin(), product.plan.suggested.end(),
-                     [&](const CublasLtAlgorithm& one) { return digits_of(one) == pinned->algorithm; });
+    const auto found = std::ranges::find_if(product.plan.suggested, [&](const CublasLtAlgorithm& one) {
+      return digits_of(one) == pinned->algorithm;
+    });
     if (found == product.plan.suggested.end()) {
       throw BackendError(ErrorCode::bad_argument, "the algorithm pinned for " + what + " is not among the " +
                                                       std::to_string(product.plan.suggested.size()) +

@@ -52,8 +52,7 @@ Expected<void> check_config(const TransformerConfig& config) {
   complaints.rule(config.heads < 1 || config.hidden % config.heads == 0,
                   "heads must divide hidden, found " + std::to_string(config.heads) + " heads and hidden " +
                       std::to_string(config.hidden));
-  complaints.rule(std::all_of(config.slice_lengths.begin(), config.slice_lengths.end(),
-                              [](int length) { return length > 0; }),
+  complaints.rule(std::ranges::all_of(config.slice_lengths, [](int length) { return length > 0; }),
                   "slice_lengths must be positive");
   complaints.rule(elements(config) <= kMaxElements,
                   "parameters and activations of a microbatch must be at most 10^12 numbers");

@@ -28,7 +28,7 @@ StageId summing_consumer(const Pipeline& pipeline, StageId stage, MicrobatchId m
 
 StageRole part_of(std::span<const StageId> shards, StageId stage) {
   StageRole role;
-  role.shard = static_cast<int>(std::find(shards.begin(), shards.end(), stage) - shards.begin());
+  role.shard = static_cast<int>(std::ranges::find(shards, stage) - shards.begin());
   role.shards = static_cast<int>(shards.size());
   return role;
 }
@@ -39,7 +39,7 @@ std::vector<StageId> shards_at(const Pipeline& pipeline, StageId of, bool inputs
   for (const StageEdge& edge : pipeline.spec().edges) {
     if ((inputs ? edge.to : edge.from) == of) shards.push_back(inputs ? edge.from : edge.to);
   }
-  std::sort(shards.begin(), shards.end());
+  std::ranges::sort(shards);
   return shards;
 }
 
@@ -84,7 +84,7 @@ class Checker {
   StageId head_of(const Collective& one) const {
     if (one.gradient_of.valid()) return one.gradient_of;
     const auto& edges = pipeline_.spec().edges;
-    const auto edge = std::find_if(edges.begin(), edges.end(), [&](const StageEdge& e) {
+    const auto edge = std::ranges::find_if(edges, [&](const StageEdge& e) {
       return !one.after.stages.empty() && e.to == one.after.stages.front();
     });
     return edge == edges.end() || !pipeline_.gradient_sum(edge->from).valid() ? StageId() : edge->from;
@@ -103,9 +103,9 @@ class Checker {
   /// Shards have one neighbour, the stage inside.
   bool stand_alone(const std::vector<StageId>& shards) const {
     const auto& edges = pipeline_.spec().edges;
-    return !shards.empty() && std::all_of(shards.begin(), shards.end(), [&](StageId shard) {
-      return std::count_if(edges.begin(), edges.end(),
-                           [&](const StageEdge& e) { return e.from == shard || e.to == shard; }) == 1;
+    return !shards.empty() && std::ranges::all_of(shards, [&](StageId shard) {
+      return std::ranges::count_if(edges,
+                                   [&](const StageEdge& e) { return e.from == shard || e.to == shard; }) == 1;
     });
   }
 

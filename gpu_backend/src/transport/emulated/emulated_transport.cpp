@@ -131,8 +131,7 @@ std::optional<std::vector<CollectiveCall>> EmulatedTransport::join(const Collect
   std::vector<CollectiveCall> meeting = std::move(meetings.open.front());
   meetings.open.pop_front();
   ++meetings.met;
-  std::sort(meeting.begin(), meeting.end(),
-            [](const CollectiveCall& a, const CollectiveCall& b) { return a.rank < b.rank; });
+  std::ranges::sort(meeting, {}, &CollectiveCall::rank);
   return meeting;
 }
 

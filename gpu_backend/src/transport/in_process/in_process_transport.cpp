@@ -109,8 +109,7 @@ std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const Collec
   std::vector<CollectiveCall> meeting = std::move(group.meetings.front());
   group.meetings.pop_front();
   ++group.met;
-  std::sort(meeting.begin(), meeting.end(),
-            [](const CollectiveCall& a, const CollectiveCall& b) { return a.rank < b.rank; });
+  std::ranges::sort(meeting, {}, &CollectiveCall::rank);
   return meeting;
 }
 

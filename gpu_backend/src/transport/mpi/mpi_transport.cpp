@@ -226,9 +226,8 @@ bool MpiTransport::anything_awaited() const {
   for (const auto& [channel, state] : channels_) {
     if (!state.receives.empty()) return true;
   }
-  return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
-    return std::any_of(group.begin(), group.end(),
-                       [](const auto& member) { return !member.second.calls.empty(); });
+  return std::ranges::any_of(groups_, [](const Group& group) {
+    return std::ranges::any_of(group, [](const auto& member) { return !member.second.calls.empty(); });
   });
 }
 

@@ -114,7 +114,7 @@ bool PendingRequests::progress(bool call) {
             "MPI_Testsome");
   if (count <= 0) return false;
   ended.resize(static_cast<std::size_t>(count));
-  std::sort(ended.begin(), ended.end());  // the first posted is reported first
+  std::ranges::sort(ended);  // the first posted is reported first
   std::vector<std::unique_ptr<Flight>> landed;
   for (const int at : ended) landed.push_back(std::move(pending_[static_cast<std::size_t>(at)]));
   std::erase(pending_, nullptr);

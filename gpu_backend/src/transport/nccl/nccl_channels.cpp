@@ -55,8 +55,7 @@ class Taken {
 }  // namespace
 
 RankDevice* NcclChannels::local(RankId rank) const {
-  const auto at =
-      std::find_if(ranks_.begin(), ranks_.end(), [&](const RankDevice* r) { return r->rank() == rank; });
+  const auto at = std::ranges::find_if(ranks_, [&](const RankDevice* r) { return r->rank() == rank; });
   return at == ranks_.end() ? nullptr : *at;
 }
 
@@ -85,7 +84,7 @@ void NcclChannels::give_back(std::span<const StreamTransfer> ends) {
 
 int NcclChannels::peer_number(CommunicatorId id, RankId rank) const {
   const auto& members = program_.communicator(id).members;
-  return static_cast<int>(std::lower_bound(members.begin(), members.end(), rank) - members.begin());
+  return static_cast<int>(std::ranges::lower_bound(members, rank) - members.begin());
 }
 
 std::string NcclChannels::name(CommunicatorId id) const {
@@ -119,7 +118,7 @@ void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
 }
 
 bool NcclChannels::is_over(std::span<const StreamTransfer> ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](const StreamTransfer& end) {
+  return std::ranges::any_of(ends, [&](const StreamTransfer& end) {
     return communicator_of(end.transfer).state == NcclCommunicator::State::over;
   });
 }

@@ -20,7 +20,7 @@ std::vector<CommunicatorId> by_members(const Program& program) {
     const CommunicatorId id(static_cast<std::int32_t>(c));
     if (program.communicator(id).members.size() > 1) result.push_back(id);
   }
-  std::sort(result.begin(), result.end(), [&](CommunicatorId a, CommunicatorId b) {
+  std::ranges::sort(result, [&](CommunicatorId a, CommunicatorId b) {
     return std::tie(program.communicator(a).members, a) < std::tie(program.communicator(b).members, b);
   });
   return result;
@@ -35,10 +35,9 @@ std::vector<std::vector<CommunicatorId>> split_rounds(const Program& program) {
   for (const CommunicatorId id : by_members(program)) {
     const auto& members = program.communicator(id).members;
     const auto has_room = [&](const std::vector<bool>& ranks) {
-      return std::none_of(members.begin(), members.end(), [&](RankId rank) { return ranks[rank.index()]; });
+      return std::ranges::none_of(members, [&](RankId rank) { return ranks[rank.index()]; });
     };
-    const auto round =
-        static_cast<std::size_t>(std::find_if(taken.begin(), taken.end(), has_room) - taken.begin());
+    const auto round = static_cast<std::size_t>(std::ranges::find_if(taken, has_room) - taken.begin());
     if (round == rounds.size()) {
       rounds.emplace_back();
       taken.emplace_back(static_cast<std::size_t>(program.pipeline().ranks()), false);
@@ -75,7 +74,7 @@ void check_blocks_are_ours(const EnvironmentTable& environment) {
 
 /// Multiprocessors of the smallest device here.
 int smallest_device(const std::vector<RankDevice*>& ranks) {
-  const auto smallest = std::min_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+  const auto smallest = std::ranges::min_element(ranks, [](const auto* a, const auto* b) {
     return a->place().multiprocessors < b->place().multiprocessors;
   });
   return (*smallest)->place().multiprocessors;
@@ -159,7 +158,7 @@ int NcclChannels::sum_ctas(int room) const {
     int sums = 0;
     for (CommunicatorId id(0); id.index() < program_.communicators().size(); id = next(id)) {
       const auto& members = program_.communicator(id).members;
-      if (members.size() < 2 || !std::binary_search(members.begin(), members.end(), rank)) continue;
+      if (members.size() < 2 || !std::ranges::binary_search(members, rank)) continue;
       of_sums_.contains(id) ? ++sums : messages += max_ctas_;
     }
     if (room < messages + sums) {
@@ -179,9 +178,9 @@ void NcclChannels::split(const std::vector<CommunicatorId>& round) {
   NcclGroup group(api_.nccl, "splitting communicators");
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankId rank = ranks_[i]->rank();
-    const auto own = std::find_if(round.begin(), round.end(), [&](CommunicatorId id) {
+    const auto own = std::ranges::find_if(round, [&](CommunicatorId id) {
       const auto& members = program_.communicator(id).members;
-      return std::find(members.begin(), members.end(), rank) != members.end();
+      return std::ranges::find(members, rank) != members.end();
     });
     const bool member = own != round.end();
     NcclConfig config = config_of(member ? *own : round.front());

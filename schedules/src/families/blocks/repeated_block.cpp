@@ -14,7 +14,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 /// The limits of the ranks, from their peaks.
 void widen(std::vector<int>& limits, Reordering within) {
   if (within != Reordering::peak) return;
-  std::fill(limits.begin(), limits.end(), *std::max_element(limits.begin(), limits.end()));
+  std::ranges::fill(limits, *std::ranges::max_element(limits));
 }
 
 }  // namespace
@@ -27,9 +27,7 @@ struct RepeatedBlock::Lane {
   std::vector<int> live;
   std::vector<int> backward_ends;  ///< of the backwards met so far, ascending
 
-  void meet_backward(int end) {
-    backward_ends.insert(std::upper_bound(backward_ends.begin(), backward_ends.end(), end), end);
-  }
+  void meet_backward(int end) { backward_ends.insert(std::ranges::upper_bound(backward_ends, end), end); }
   [[nodiscard]] bool is_free(int slot, int count) const {
     return std::none_of(used.begin() + slot, used.begin() + slot + count, [](char c) { return c != 0; });
   }
@@ -69,7 +67,7 @@ RepeatedBlock::RepeatedBlock(const BuildingBlock& block, int microbatches)
     }
   }
   for (std::vector<Weight>& queue : weights_) {
-    std::sort(queue.begin(), queue.end(), [](const Weight& a, const Weight& b) { return a.slot < b.slot; });
+    std::ranges::sort(queue, {}, &Weight::slot);
   }
 }
 
@@ -97,7 +95,7 @@ RepeatedBlock::Weight& RepeatedBlock::weight_of(const Event& event) {
 }
 
 int RepeatedBlock::horizon() const {
-  int end = *std::max_element(slots_.begin(), slots_.end()) + backward_slots_;
+  int end = *std::ranges::max_element(slots_) + backward_slots_;
   for (const std::vector<Weight>& queue : weights_) {
     if (!queue.empty()) end = std::max(end, queue.back().slot + 1);
   }
@@ -175,7 +173,7 @@ void RepeatedBlock::fill_weights() {
 void RepeatedBlock::compact(Reordering within) {
   std::vector<Lane> lane_of = lanes();
   std::vector<int> limits;
-  for (const Lane& lane : lane_of) limits.push_back(*std::max_element(lane.live.begin(), lane.live.end()));
+  for (const Lane& lane : lane_of) limits.push_back(*std::ranges::max_element(lane.live));
   widen(limits, within);
   const Steady still = steady();
   for (const Event& event : events()) {

@@ -131,7 +131,7 @@ struct RowPlace {
 };
 
 void even_begin(VRow& row, const RowPlace& at) {
-  const auto end = std::find(row.begin(), row.end(), VKind::input_up);
+  const auto end = std::ranges::find(row, VKind::input_up);
   std::array<int, kVKinds> left = {};
   for (auto i = row.begin(); i != end; ++i) ++left[static_cast<std::size_t>(*i)];
   auto put = row.begin();
@@ -195,9 +195,8 @@ void consider(const Slope& slope, const Bounds& bounds, std::vector<PeakedBlock>
   if (first == 0 || first > bounds.limit || first < bounds.limit - kClose) return;
   VBlock block = block_of(slope, bounds.ranks);
   const int peak = repeated_peak(block);
-  const bool known = std::any_of(found.begin(), found.end(), [&](const PeakedBlock& other) {
-    return other.block.offsets == block.offsets;
-  });
+  const bool known = std::ranges::any_of(
+      found, [&](const PeakedBlock& other) { return other.block.offsets == block.offsets; });
   if (peak > 0 && peak <= bounds.limit && !known) found.push_back({peak, std::move(block)});
 }
 
@@ -223,8 +222,7 @@ std::vector<VBlock> uniform_blocks(int ranks, int limit, int count) {
       }
     }
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const PeakedBlock& a, const PeakedBlock& b) { return a.peak > b.peak; });
+  std::ranges::stable_sort(found, [](const PeakedBlock& a, const PeakedBlock& b) { return a.peak > b.peak; });
   std::vector<VBlock> blocks;
   for (PeakedBlock& one : found) {
     if (static_cast<int>(blocks.size()) < count) blocks.push_back(std::move(one.block));
@@ -239,7 +237,7 @@ VBlock stretched_block(int ranks, int microbatches, int limit) {
   }
   const auto fits = [&] {
     const VOrder order = repeated_order(block, microbatches, {});
-    return std::all_of(order.begin(), order.end(), [&](const VRow& row) { return peak_of(row) <= limit; });
+    return std::ranges::all_of(order, [&](const VRow& row) { return peak_of(row) <= limit; });
   };
   // On average a rank holds 4p slots' worth of activations per interval.
   block.interval = std::max(kSlots, 4 * ranks / limit);

@@ -197,7 +197,7 @@ std::vector<ListRules> simple_rules(const Shop& shop) {
       all.push_back(std::move(rules));
       if (shop.model.one_stage_each()) break;
     }
-  } while (std::next_permutation(preference.begin(), preference.end()));
+  } while (std::ranges::next_permutation(preference).found);
   all.push_back(steady_rules(shop));
   return all;
 }

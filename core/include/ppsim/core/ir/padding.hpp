@@ -16,7 +16,7 @@ namespace ppsim {
 /// The microbatches of the batch: those that are no padding.
 [[nodiscard]] inline int batch_microbatches(const Pipeline& pipeline) {
   const auto& update = pipeline.spec().update;
-  return static_cast<int>(std::count_if(update.begin(), update.end(), [](int of) { return of >= 0; }));
+  return static_cast<int>(std::ranges::count_if(update, [](int of) { return of >= 0; }));
 }
 
 /// Whether an action computes for padding.
@@ -26,8 +26,7 @@ namespace ppsim {
 
 /// Whether all actions of an instruction compute for padding.
 [[nodiscard]] inline bool is_padding(const Pipeline& pipeline, std::span<const Action> actions) {
-  return std::all_of(actions.begin(), actions.end(),
-                     [&](const Action& action) { return is_padding(pipeline, action); });
+  return std::ranges::all_of(actions, [&](const Action& action) { return is_padding(pipeline, action); });
 }
 
 }  // namespace ppsim

@@ -56,7 +56,7 @@ void Issuer::end(RankRun& run) const {
 void Issuer::issue_together() {
   begin_together();
   const auto issued = [](const RankRun& run) { return run.issued(); };
-  while (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued) && !over()) {
+  while (!std::ranges::all_of(setup_.runs, issued) && !over()) {
     bool moved = false;
     for (RankRun& run : setup_.runs) moved = run.advance() || moved;
     if (!moved) setup_.clock.pause();
@@ -90,7 +90,7 @@ void Issuer::end_together() const {
   }
   RankRun& leader = setup_.runs.front();
   const auto issued = [](const RankRun& run) { return run.issued(); };
-  if (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued)) return leader.abandon_capture();
+  if (!std::ranges::all_of(setup_.runs, issued)) return leader.abandon_capture();
   for_others([&](RankRun& run) { run.leave_capture(leader); });
   end(leader);
 }

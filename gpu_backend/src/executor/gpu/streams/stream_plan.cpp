@@ -69,7 +69,7 @@ class Planner {
     return static_cast<std::size_t>(id.value() - first_.value());
   }
   [[nodiscard]] std::size_t dense(int queue) const {
-    const auto at = std::lower_bound(plan_.queues.begin(), plan_.queues.end(), queue);
+    const auto at = std::ranges::lower_bound(plan_.queues, queue);
     return static_cast<std::size_t>(at - plan_.queues.begin());
   }
 
@@ -126,7 +126,7 @@ class Planner {
   void add_waits(StreamStep& step, Clock& clock) {
     const auto predecessors = graph_.predecessors_of(step.id);
     std::vector<InstructionId> candidates(predecessors.begin(), predecessors.end());
-    std::sort(candidates.begin(), candidates.end(), [&](InstructionId a, InstructionId b) {
+    std::ranges::sort(candidates, [&](InstructionId a, InstructionId b) {
       return issue_number_[offset(a)] > issue_number_[offset(b)];
     });
     for (const InstructionId p : candidates) {

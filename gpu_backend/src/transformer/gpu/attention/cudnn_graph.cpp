@@ -215,9 +215,8 @@ void CudnnPlan::execute(cudnnContext* handle, std::span<const CudnnArgument> arg
   PPSIM_CHECK(arguments.size() <= kMaxArguments, "more tensors than any graph has");
   std::array<std::int64_t, kMaxArguments> ids{};
   std::array<const void*, kMaxArguments> pointers{};
-  std::transform(arguments.begin(), arguments.end(), ids.begin(), [](const auto& a) { return a.id; });
-  std::transform(arguments.begin(), arguments.end(), pointers.begin(),
-                 [](const auto& a) { return a.memory; });
+  std::ranges::transform(arguments, ids.begin(), &CudnnArgument::id);
+  std::ranges::transform(arguments, pointers.begin(), &CudnnArgument::memory);
   const auto count = static_cast<std::int64_t>(arguments.size());
   const CudnnObject pack = objects_.make(cudnn_object::kArguments);
   objects_.set(pack.get(), cudnn_attribute::kArgumentIds, {cudnn_type::kInt64, count, ids.data()});
