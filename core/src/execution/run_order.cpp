@@ -156,8 +156,7 @@ class Runner {
 }  // namespace
 
 bool ExecutionGraph::waits_forever(InstructionId id) const {
-  const auto at = std::ranges::lower_bound(
-      unsatisfiable, id, [](const Unsatisfiable& u, InstructionId i) { return u.instruction < i; });
+  const auto at = std::ranges::lower_bound(unsatisfiable, id, {}, &Unsatisfiable::instruction);
   return at != unsatisfiable.end() && at->instruction == id;
 }
 

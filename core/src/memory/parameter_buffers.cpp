@@ -58,8 +58,7 @@ int ParameterBuffers::holding(BlockId block, int version) const {
 
 bool ParameterBuffers::has_update(BlockId block, int update) const {
   const std::vector<Update>& updates = updates_[block.index()];
-  const auto at = std::ranges::lower_bound(updates, update,
-                                           [](const Update& u, int number) { return u.number < number; });
+  const auto at = std::ranges::lower_bound(updates, update, {}, &Update::number);
   return at != updates.end() && at->number == update;
 }
 

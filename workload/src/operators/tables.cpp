@@ -66,8 +66,7 @@ template <class Points, class Size>
 Between between(const Points& points, double value, Size size) {
   if (value <= size(points.front())) return {0, 0};
   if (value >= size(points.back())) return {points.size() - 1, 0};
-  const auto above =
-      std::ranges::upper_bound(points, value, [&](double v, const auto& point) { return v < size(point); });
+  const auto above = std::ranges::upper_bound(points, value, {}, size);
   const auto low = static_cast<std::size_t>(above - points.begin()) - 1;
   return {low, (value - size(points[low])) / (size(points[low + 1]) - size(points[low]))};
 }

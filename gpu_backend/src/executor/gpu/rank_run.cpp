@@ -161,7 +161,7 @@ bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
 void RankRun::begin_pass(bool takes) {
   in_.actions.begin_pass(takes);
   next_ = 0;
-  std::ranges::fill(has_ended_, false);
+  has_ended_.assign(has_ended_.size(), false);
   unfinished_.clear();
   stage_ = Stage::issuing;
 }
