@@ -66,7 +66,7 @@ TEST(Verify, TellsEachPropertyWhenItIsDecided) {
   }
 }
 
-TEST(WellFormed, NamesWhatIsMissing) {
+TEST(Verify, SaysWhatAnIllFormedProgramLacks) {
   HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0"}, {"1RECV_F0@0", "1F0", "1SEND_B0@1"}};
   EXPECT_FALSE(violations_of(p.build(), Property::well_formed).empty());
