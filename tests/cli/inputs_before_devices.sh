@@ -40,6 +40,8 @@ for output in --trace --report --costs-out; do
 done
 expect_error 2 "no-such-file.json" "No such file" profile no-such-file.json "${on_gpu[@]}" -o costs.json
 expect_error 2 "no-such-schedule" "" predict no-such-schedule --ranks 2 --microbatches 4 "${on_gpu[@]}"
+# On a CPU, too, nothing is run before a file that cannot be read.
+expect_error 2 "slip.json:1:1:" "a file without \"version\"" predict 1f1b slip.json --ranks 2 --microbatches 4 --steps 100000
 
 # Nor do costs that are missing hide a file that is.
 for command in "checkpoint no-such-file.json --storage 1GB" "compare no-such-file.json program.json" \

@@ -111,11 +111,13 @@ constexpr const char* kNoSlowdowns =
     "its ranks share a device, and those of the calibration do not: it is simulated as if "
     "none slowed another down";
 
-/// Errors: first what is wrong with an input, which is so wherever it runs.
+/// Errors: first what is wrong with an input, which is so wherever it runs. A name of a schedule that does
+/// not take these numbers is left to its point, as in `compare`; a file that cannot be read is a slip.
 Expected<void> open_device(const PredictOptions& options) {
   auto opened = open_backend(options.measurement.device);
   for (const std::string& name : options.inputs) {
-    if (!opened) PPSIM_RETURN_IF_ERROR(predicted_subject(options.measurement.input, name));
+    if (!opened || names_file(name))
+      PPSIM_RETURN_IF_ERROR(predicted_subject(options.measurement.input, name));
   }
   return opened;
 }
