@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::string_view kName = "v-adaptive";
 constexpr int kMaxActivations = 1 << 24;
+constexpr int kSlice = 0;  ///< its actions are of whole microbatches, and measured costs name the slice
 
 constexpr std::array<std::string_view, 6> kLimits = {"2", "3", "4", "7", "12", "32"};
 constexpr std::array kSettings = {
@@ -47,17 +48,19 @@ VProblem problem_of(const ScheduleParameters& parameters, const CostTable& costs
   for (int r = 0; r < p; ++r) {
     const int first = r;
     const int second = 2 * p - 1 - r;
-    VProblem::Rank rank{
-        .duration = {costs({OpKind::forward, first}), costs({OpKind::forward, second}),
-                     costs({OpKind::backward_input, second}), costs({OpKind::backward_input, first}),
-                     costs({OpKind::backward_weight, second}), costs({OpKind::backward_weight, first})}};
+    VProblem::Rank rank{.duration = {costs({OpKind::forward, first, -1, kSlice}),
+                                     costs({OpKind::forward, second, -1, kSlice}),
+                                     costs({OpKind::backward_input, second, -1, kSlice}),
+                                     costs({OpKind::backward_input, first, -1, kSlice}),
+                                     costs({OpKind::backward_weight, second, -1, kSlice}),
+                                     costs({OpKind::backward_weight, first, -1, kSlice})}};
     if (r > 0) {
-      rank.transfer[0] = costs({OpKind::send_forward, first - 1, first});
-      rank.transfer[2] = costs({OpKind::send_backward, second + 1, second});
+      rank.transfer[0] = costs({OpKind::send_forward, first - 1, first, kSlice});
+      rank.transfer[2] = costs({OpKind::send_backward, second + 1, second, kSlice});
     }
     if (r + 1 < p) {
-      rank.transfer[1] = costs({OpKind::send_forward, second - 1, second});
-      rank.transfer[3] = costs({OpKind::send_backward, first + 1, first});
+      rank.transfer[1] = costs({OpKind::send_forward, second - 1, second, kSlice});
+      rank.transfer[3] = costs({OpKind::send_backward, first + 1, first, kSlice});
     }
     problem.ranks.push_back(rank);
   }

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view kName = "zb-greedy";
 constexpr int kMaxActivations = 1 << 24;
+constexpr int kSlice = 0;  ///< its actions are of whole microbatches, and measured costs name the slice
 constexpr int kPercent = 100;
 constexpr int kKept = 50;
 
@@ -53,11 +54,11 @@ GreedyProblem problem_of(const ScheduleParameters& parameters) {
       .limit = std::int64_t{kPercent} * count_setting(parameters, "memory_limit").value_or(2 * p),
       .kept = count_setting(parameters, "weight_share").value_or(kKept)};
   for (int s = 0; s < p; ++s) {
-    GreedyProblem::Rank rank{.forward = costs({OpKind::forward, s}),
-                             .input = costs({OpKind::backward_input, s}),
-                             .weight = costs({OpKind::backward_weight, s})};
-    if (s > 0) rank.from_above = costs({OpKind::send_forward, s - 1, s});
-    if (s + 1 < p) rank.from_below = costs({OpKind::send_backward, s + 1, s});
+    GreedyProblem::Rank rank{.forward = costs({OpKind::forward, s, -1, kSlice}),
+                             .input = costs({OpKind::backward_input, s, -1, kSlice}),
+                             .weight = costs({OpKind::backward_weight, s, -1, kSlice})};
+    if (s > 0) rank.from_above = costs({OpKind::send_forward, s - 1, s, kSlice});
+    if (s + 1 < p) rank.from_below = costs({OpKind::send_backward, s + 1, s, kSlice});
     problem.ranks.push_back(rank);
   }
   return problem;

@@ -119,6 +119,37 @@ TEST(Registry, FormsAreSilentWhereTheyDoNotHold) {
             std::nullopt);
 }
 
+/// Costs that differ from stage to stage, as a model has them or, by slice, as they are measured.
+CostTable uneven_costs(std::int32_t slice) {
+  CostTable costs;
+  for (std::int32_t stage = 0; stage < 8; ++stage) {
+    costs.set({OpKind::forward, stage, -1, slice}, 3'000 + 400 * stage);
+    costs.set({OpKind::backward, stage, -1, slice}, 7'000 + 900 * stage);
+    costs.set({OpKind::backward_input, stage, -1, slice}, 4'000 + 500 * stage);
+    costs.set({OpKind::backward_weight, stage, -1, slice}, 3'000 + 400 * stage);
+    costs.set({OpKind::send_forward, stage, stage + 1, slice}, 700 + 100 * stage);
+    costs.set({OpKind::send_backward, stage + 1, stage, slice}, 900 + 100 * stage);
+  }
+  return costs;
+}
+
+TEST(Registry, OrdersThatFollowCostsFollowMeasuredOnes) {
+  int follow = 0;
+  for (const ScheduleInfo& info : registered_schedules()) {
+    if (!info.uses_costs) continue;
+    ScheduleParameters parameters{.ranks = 4, .microbatches = 8};
+    const auto of_units = generate(info.name, parameters);
+    parameters.costs = uneven_costs(-1);
+    const auto of_stages = generate(info.name, parameters);
+    parameters.costs = uneven_costs(0);
+    const auto of_slices = generate(info.name, parameters);
+    ASSERT_TRUE(of_units && of_stages && of_slices) << info.name;
+    EXPECT_EQ(*of_stages, *of_slices) << info.name;
+    follow += *of_units != *of_stages ? 1 : 0;
+  }
+  EXPECT_GE(follow, 2);
+}
+
 TEST(NamedSchedule, NameAlone) {
   const auto named = parse_named_schedule("1f1b", {.ranks = 4});
   ASSERT_TRUE(named.has_value());
