@@ -111,7 +111,7 @@ def generate(
         settings.update({key: value for key, value in given.items() if value is not None})
         if "costs" in inspect.signature(own.function).parameters:
             settings["costs"] = costs_of(costs, unit)
-        return own.function(ranks, microbatches, **settings)
+        return _made(own, own.function(ranks, microbatches, **settings), (ranks, microbatches))
     words = _core.GenerateWords()
     words.ranks, words.microbatches = _count("ranks", ranks), _count("microbatches", microbatches)
     words.chunks = None if chunks is None else _count("chunks", chunks)
@@ -119,6 +119,17 @@ def generate(
     words.settings = {key: _setting(value) for key, value in settings.items()}
     words.costs = sources_of(costs_of(costs, unit))
     return _core.generate(name, words)
+
+
+def _made(own: Registered, schedule: Any, asked: tuple[int, int]) -> _core.Schedule:
+    """What a registered function returned, if that is what it was asked for."""
+    if not isinstance(schedule, _core.Schedule):
+        raise Error(f"the function of {own.name} returned no schedule", found=type(schedule).__name__, expected="a ppsim.Schedule")
+    if (schedule.ranks, schedule.microbatches) != asked:
+        found = f"{schedule.ranks} ranks, {schedule.microbatches} microbatches"
+        raise Error(f"the function of {own.name} made another schedule", found=found,
+                    expected=f"{asked[0]} ranks, {asked[1]} microbatches, as it was asked for")
+    return schedule
 
 
 def _count(name: str, value: int) -> int:

@@ -118,6 +118,20 @@ def test_a_cost_model_refuses(file, capsys):
     assert "need the whole schedule" in capsys.readouterr().out
 
 
+def test_a_function_makes_what_it_was_asked_for():
+    def wider(ranks, microbatches):
+        return ppsim.generate("gpipe", ranks=ranks + 1, microbatches=microbatches)
+
+    for function, found in ((wider, "3 ranks, 4 microbatches"), (lambda ranks, microbatches: 5, "int")):
+        ppsim.register("wrong", function)
+        try:
+            with pytest.raises(ppsim.Error, match="the function of wrong") as refused:
+                ppsim.generate("wrong", ranks=2, microbatches=4)
+            assert refused.value.found == found
+        finally:
+            registry.unregister("wrong")
+
+
 def test_an_installed_package_brings_schedules(tmp_path, monkeypatch):
     (tmp_path / "brought.py").write_text(
         "import ppsim\nppsim.register('brought', lambda ranks, microbatches: ppsim.generate('gpipe', ranks=ranks, microbatches=microbatches))\n",

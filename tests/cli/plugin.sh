@@ -135,6 +135,10 @@ expect_out "two-by-two: 1 rank"
 expect_out "step 6.00 ms"
 expect_exit 0 simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --costs "slow:by=x y" --plugin mine.py
 expect_out "step 14.00 ms"
+sed 's/0F0,0F1,0B0,0B1/0F0,0B0/' stand-in >short
+chmod +x short
+PPSIM_PYTHON=$PWD/short expect_error 2 "two-by-two: the plugin made another schedule" "found 1 ranks, 1 microbatches" \
+  simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --unit F=1,B=2 --plugin mine.py
 expect_error 2 "mine.py: Python refuses: ValueError" "PPSIM_PYTHON" simulate two-by-two --ranks 2 --microbatches 2 --unit F=1,B=2 --plugin mine.py
 expect_error 2 "fails.py: Python refuses: ValueError: no such thing" "PPSIM_PYTHON" list schedules --plugin fails.py
 expect_error 2 "none.py: the file registers neither a schedule nor costs" "ppsim.register" list schedules --plugin none.py

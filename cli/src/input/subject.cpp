@@ -93,6 +93,10 @@ Expected<void> check_is_there(const std::string& input) {
 /// "mine" of "mine:ranks=4".
 std::string schedule_name(const std::string& input) { return input.substr(0, input.find(':')); }
 
+std::string counts_text(int ranks, int microbatches) {
+  return std::to_string(ranks) + " ranks, " + std::to_string(microbatches) + " microbatches";
+}
+
 /// A schedule of --plugin: text of a library, read like a file.
 Expected<Ir> ir_from_plugin(const InputOptions& input, const ScheduleParameters& parameters,
                             const ReadOptions& options) {
@@ -101,7 +105,13 @@ Expected<Ir> ir_from_plugin(const InputOptions& input, const ScheduleParameters&
   if (asked.ranks < 1 || asked.microbatches < 1) return tl::unexpected(needs_counts(named.name, asked));
   const auto text = text_from_plugin(named.name, asked);
   if (!*text) return tl::unexpected(text->error());
-  return ir_from_text(**text, named.name, options);
+  PPSIM_ASSIGN_OR_RETURN(auto ir, ir_from_text(**text, named.name, options));
+  const Pipeline& made = pipeline_of(ir);
+  if (made.ranks() == asked.ranks && made.microbatches() == asked.microbatches) return ir;
+  return make_error(ErrorCode::bad_argument, "the plugin made another schedule",
+                    {.file = named.name,
+                     .found = counts_text(made.ranks(), made.microbatches()),
+                     .expected = counts_text(asked.ranks, asked.microbatches) + ", as it was asked for"});
 }
 
 /// FILE or NAME; `native_program` is set for a Program from JSON.
