@@ -158,6 +158,14 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
   return adaptive_recompute(std::get<Schedule>(ir), *work);
 }
 
+/// What is recomputed is part of the costs that an order follows. What `adaptive` chooses comes after the
+/// order.
+void tell_recomputation(std::optional<CostSource>& source, const std::string& asked) {
+  auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
+  if (work == nullptr) return;
+  if (const auto words = recompute_from_words(asked)) work->parallelism.recompute = words->stages;
+}
+
 /// The offloading that --offload asks for.
 Expected<Offload> offload_of(const InputOptions& input, const CostOptions& options, const Ir& ir) {
   auto offload = offload_from_text(input.offload);
@@ -275,6 +283,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   bool native_program = false;
   const Target* target = input.loaded_by ? &*input.loaded_by : nullptr;
   PhaseTimes phases;
+  tell_recomputation(source, options.recompute);
   Stopwatch watch;
   auto ir = read_ir(input, source, {dialect, policy, target}, native_program);
   PPSIM_RETURN_IF_ERROR(ir);
