@@ -62,6 +62,19 @@ expect_exit 0 lower eager-1f1b "${step[@]}" -o eager.json
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as eager.json
 expect_out "as eager.json"
 
+# What the measured step recomputes, the other one does too.
+full=(--ranks 2 --microbatches 4 --unit F=1,B=2,R=1 --recompute full)
+expect_exit 0 simulate 1f1b "${full[@]}" --trace full.csv
+expect_exit 0 replay 1f1b "${full[@]}" --trace full.csv --as 1f1b --json
+expect_json 'd["step_ns"] == d["measured_step_ns"] == 19000000'
+# Less work is no other order, and fewer microbatches are compared one by one.
+expect_error 2 "the other order lacks what the trace has" "found no B of stage 0" \
+  replay 1f1b "${step[@]}" --trace run.csv --as forward-only
+expect_exit 0 lower 1f1b --ranks 4 --microbatches 4 --unit F=1,B=2,c=0.25 -o half.json
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as half.json
+expect_out "With 4 microbatches instead of 8, the time of one is"
+expect_out "longer."
+
 # What is no replay.
 expect_error 2 "nothing like an action" "0I0" replay 1f1b "${step[@]}" --trace run.csv --as zb-h1
 expect_exit 0 lower gpipe --ranks 2 --microbatches 8 -o two.json

@@ -134,6 +134,28 @@ tl::unexpected<Error> not_measured(const Program& program, InstructionId id) {
                      .expected = "the same actions in another order"});
 }
 
+/// What stages compute, in whatever microbatch.
+std::set<std::pair<OpKind, std::int32_t>> computed(const Program& program) {
+  std::set<std::pair<OpKind, std::int32_t>> classes;
+  for (const Action& action : program.all_actions()) {
+    if (computes_stage(action.kind)) classes.insert({action.kind, action.subject});
+  }
+  return classes;
+}
+
+/// A step that does less is no other order of this one.
+Expected<void> check_computes_all(const Program& measured, const Program& other) {
+  const auto has = computed(other);
+  for (const auto& computes : computed(measured)) {
+    if (has.contains(computes)) continue;
+    const auto& [kind, stage] = computes;
+    return make_error(ErrorCode::bad_argument, "the other order lacks what the trace has",
+                      {.found = "no " + std::string(info(kind).text) + " of stage " + std::to_string(stage),
+                       .expected = "the same actions in another order"});
+  }
+  return {};
+}
+
 /// Of a whole instruction; nothing where a part of it was not measured.
 std::optional<Cost> cost_of(const MeasuredActions& measured, const AnalyzedProgram& other, InstructionId id) {
   const Program& program = other.program();
@@ -165,6 +187,7 @@ Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured, const A
     costs.delays[id] = cost->delay;
     costs.durations[id] = cost->duration;
   }
+  PPSIM_RETURN_IF_ERROR(check_computes_all(measured.analyzed.program(), other.program()));
   return costs;
 }
 

@@ -5,6 +5,7 @@
 #include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/planner/calibration/calibrate.hpp"
 #include "ppsim/planner/effects/replay.hpp"
@@ -62,8 +63,9 @@ CostSource measured_source(const AnalyzedProgram& analyzed, const TimedTrace& tr
   return Tables{.costs = mean_costs(measured_durations(analyzed, {&trace, 1})), .sizes = {}};
 }
 
-Expected<Program> other_program(const ReplayOptions& options, const AnalyzedProgram& measured,
-                                const TimedTrace& trace, std::string& name) {
+/// The Program of --as, which recomputes what the measured one does.
+Expected<Program> other_program(const ReplayOptions& options, const StageRecompute& recompute,
+                                const Outcome& outcome, std::string& name) {
   InputOptions input = options.input;
   input.input = options.other;
   if (names_file(input.input)) {
@@ -72,7 +74,8 @@ Expected<Program> other_program(const ReplayOptions& options, const AnalyzedProg
     input.ranks = input.microbatches = input.chunks = input.slices = std::nullopt;
   }
   CostOptions costs;
-  costs.instead = measured_source(measured, trace);
+  costs.instead = measured_source(outcome.measured, outcome.trace);
+  if (!names_file(input.input) && recompute.any(Recompute::full)) costs.recompute = as_text(recompute);
   PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(input, costs));
   name = subject.name;
   return default_program(subject);
@@ -108,7 +111,7 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
                   analyzed, subject.name,     {},    steps->computation_alone};
   if (!options.other.empty()) {
     PPSIM_ASSIGN_OR_RETURN(auto other,
-                           other_program(options, outcome.measured, outcome.trace, outcome.changed_name));
+                           other_program(options, subject.recompute, outcome, outcome.changed_name));
     PPSIM_RETURN_IF_ERROR(check_same_shape(outcome.measured.program(), other));
     outcome.changed = AnalyzedProgram(std::move(other), capabilities);
     if (!outcome.changed.finishes())
@@ -134,6 +137,8 @@ std::string rank_rows(const Outcome& outcome) {
   return table_text(rows);
 }
 
+int microbatches(const AnalyzedProgram& analyzed) { return analyzed.program().pipeline().microbatches(); }
+
 std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   const Nanoseconds measured = outcome.measured_step();
   const Nanoseconds unchanged = outcome.unchanged_step();
@@ -143,10 +148,15 @@ std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   if (options.changes.empty() && options.other.empty())
     return "As it is, the replay takes what was measured. Next: --change rank:0=0.9 or --as NAME.";
   if (outcome.step() == measured) return "Nothing that the step waits for has changed.";
-  const auto share = static_cast<double>(outcome.step() - measured) /
-                     static_cast<double>(std::max<Nanoseconds>(1, measured));
-  return std::string("So the step is ") + percent_text(std::abs(share)) +
-         (share < 0 ? " shorter." : " longer.");
+  const int before = microbatches(outcome.measured);
+  const int after = microbatches(outcome.changed);
+  const double share = static_cast<double>(outcome.step()) / after /
+                           (static_cast<double>(std::max<Nanoseconds>(1, measured)) / before) -
+                       1;
+  const std::string what = before == after ? "So the step is "
+                                           : "With " + std::to_string(after) + " microbatches instead of " +
+                                                 std::to_string(before) + ", the time of one is ";
+  return what + percent_text(std::abs(share)) + (share < 0 ? " shorter." : " longer.");
 }
 
 Json rank_json(const StepTimes& before, const StepTimes& after) {
@@ -160,6 +170,8 @@ Json rank_json(const StepTimes& before, const StepTimes& after) {
 Json replay_json(const ReplayOptions& options, const Outcome& outcome) {
   return {{"schedule", outcome.name},
           {"replayed_schedule", outcome.changed_name},
+          {"microbatches", microbatches(outcome.measured)},
+          {"replayed_microbatches", microbatches(outcome.changed)},
           {"changes", options.changes},
           {"measured_step_ns", outcome.measured_step()},
           {"unchanged_step_ns", outcome.unchanged_step()},

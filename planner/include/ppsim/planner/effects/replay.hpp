@@ -59,8 +59,9 @@ struct MeasuredStep {
 };
 /// The costs of another Program that does the same actions in another order: each takes what it took,
 /// wherever it is now. One that was not measured takes the mean of its class over other microbatches; an
-/// overlapped pair as much as both of its actions; of a group of transfers the longest counts. Errors:
-/// bad_argument naming an action of whose class nothing was measured.
+/// overlapped pair as much as both of its actions; of a group of transfers the longest counts. It may have
+/// another number of microbatches. Errors: bad_argument naming an action of whose class nothing was measured,
+/// or what a stage was measured to compute and does not compute in the other Program.
 [[nodiscard]] Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured,
                                                          const AnalyzedProgram& other);
 
