@@ -19,7 +19,7 @@ from ppsim.errors import Error, FileError
 _TRIES = 3  # of points whose worker was lost
 _AHEAD = 4  # batches per worker that wait for one
 
-Points = list[dict[str, str]]
+Points = list[tuple[dict[str, str], dict[str, str]]]  # values, and hashes of the files that they name
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@
 namespace ppsim::python {
 namespace {
 
-/// Values of a point by their names, and its result: both travel between processes.
+/// Values of a point by their names, hashes of the files that these name, and its result: all travel between
+/// processes.
 using Values = std::map<std::string, std::string>;
+using Point = std::tuple<Values, Values>;
 using Row = std::tuple<std::string, std::string, std::string, std::map<std::string, double>, std::string>;
 
 Row row_of(planner::StoredResult result) {
@@ -36,11 +38,11 @@ class OpenStudy {
 
   [[nodiscard]] std::size_t size() const { return study_.points.size(); }
 
-  [[nodiscard]] std::vector<Values> missing() const {
+  [[nodiscard]] std::vector<Point> missing() const {
     const auto known = value_of(store_.results());
-    std::vector<Values> missing;
+    std::vector<Point> missing;
     for (const StudyPoint& point : study_.points) {
-      if (!known.contains(point.key())) missing.push_back(point.values);
+      if (!known.contains(point.key())) missing.emplace_back(point.values, point.files);
     }
     return missing;
   }
@@ -67,13 +69,13 @@ class OpenStudy {
   StudyStore store_;
 };
 
-std::map<std::string, Row> evaluate_points(const std::vector<Values>& points) {
+std::map<std::string, Row> evaluate_points(const std::vector<Point>& points) {
   return interruptible([&](const Stopped& stopped) {
     PointEvaluator evaluate;
     std::map<std::string, Row> rows;
-    for (const Values& values : points) {
+    for (const auto& [values, files] : points) {
       if (stopped()) break;
-      const StudyPoint point{values};
+      const StudyPoint point{values, files};
       PointResult result;
       try {
         result = evaluate(point);

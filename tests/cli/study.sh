@@ -159,3 +159,37 @@ wait "$follower" || fail "study status --watch"
 grep -q "  best: " follower || fail "no best point in the end"
 expect_exit 2 study status study.json --store none.sqlite --watch
 expect_err "there is no such store"
+
+# A point is that of what its files hold: another model in the same file is another point, and the old one stays.
+python3 - <<'END'
+import json
+json.dump({"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 4096,
+           "vocab_size": 32000, "max_position_embeddings": 2048, "model_type": "llama"}, open("config.json", "w"))
+json.dump({"base": {"model": "./config.json", "cluster": "dgx-h100", "global_batch_size": 16},
+           "axes": {"dp": [8]}}, open("files.json", "w"))
+END
+step_of() { expect_exit 0 study run files.json --json; python3 -c 'import json; print(json.load(open("stdout"))["best"]["step_ns"])'; }
+first=$(step_of)
+cp config.json first.json
+sed -i 's/"num_hidden_layers": 8/"num_hidden_layers": 16/' config.json
+second=$(step_of)
+[ "$second" -gt $((first * 3 / 2)) ] || fail "the result of the model before: $first, then $second"
+cp first.json config.json
+[ "$(step_of)" = "$first" ] || fail "the first model has another result"
+mv config.json gone.json
+expect_error 2 "config.json" "No such file" study run files.json
+
+# An order that follows costs follows those of recomputation, here as in simulate.
+cat >follows.json <<'END'
+{"base": {"model": "llama3-8b", "cluster": "dgx-h100", "tp": 2, "pp": 4, "global_batch_size": 16, "recompute": "full"},
+ "axes": {"schedule": ["v-adaptive", "vocab-2"]}}
+END
+expect_exit 0 study run follows.json
+expect_exit 0 study export follows.json -o follows.jsonl
+for schedule in v-adaptive vocab-2; do
+  expect_exit 0 simulate $schedule --model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --global-batch-size 16 --recompute full --json
+  SCHEDULE=$schedule python3 -c 'import json, os
+rows = [json.loads(line) for line in open("follows.jsonl")]
+row = next(row for row in rows if row["point"]["schedule"] == os.environ["SCHEDULE"])
+assert row["step_ns"] == json.load(open("stdout"))["step_ns"], (row, os.environ["SCHEDULE"])' || fail "$schedule in a study"
+done

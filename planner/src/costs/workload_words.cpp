@@ -41,17 +41,23 @@ Expected<ModelDescription> read_model(const std::string& argument) {
 }
 
 /// A topology as NCCL writes it, `FILE.xml` or `FILE.xml:GPU`.
-std::optional<Expected<ClusterDescription>> read_topology(const std::string& argument, int nodes) {
+struct TopologyName {
+  std::string file, gpu;
+};
+
+std::optional<TopologyName> topology_named(const std::string& argument) {
   const std::size_t end = argument.find(".xml");
-  const bool names_gpu = end != std::string::npos && argument.substr(end).starts_with(".xml:");
-  if (!names_gpu && suffix_of(argument) != ".xml") return std::nullopt;
-  const std::string file = names_gpu ? argument.substr(0, end + 4) : argument;
-  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(file));
-  return cluster_from_topology(text, file, nodes, names_gpu ? argument.substr(end + 5) : std::string());
+  if (end != std::string::npos && argument.substr(end).starts_with(".xml:"))
+    return TopologyName{argument.substr(0, end + 4), argument.substr(end + 5)};
+  if (suffix_of(argument) != ".xml") return std::nullopt;
+  return TopologyName{argument, {}};
 }
 
 Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
-  if (auto topology = read_topology(argument, nodes)) return *std::move(topology);
+  if (const auto topology = topology_named(argument)) {
+    PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(topology->file));
+    return cluster_from_topology(text, topology->file, nodes, topology->gpu);
+  }
   if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
   return cluster_from_json(text, argument, nodes);
@@ -75,6 +81,19 @@ Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
   if (!is_file_name(argument)) return stack_from_name(argument);
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
   return stack_from_json(text, argument);
+}
+
+std::vector<std::string> files_named(const WorkloadWords& words) {
+  std::vector<std::string> files;
+  for (const std::string& text : {words.model, words.cluster, words.stack}) {
+    if (const auto topology = topology_named(text)) {
+      files.push_back(topology->file);
+    } else if (is_file_name(text)) {
+      files.push_back(text);
+    }
+  }
+  if (!words.calibration.empty()) files.push_back(words.calibration);
+  return files;
 }
 
 Expected<Workload> unspread_workload(const WorkloadWords& words) {

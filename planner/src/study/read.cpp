@@ -8,6 +8,8 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/core/text/number_text.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/planner/study.hpp"
 
 namespace ppsim::planner {
@@ -113,6 +115,7 @@ class StudyReader {
       PPSIM_RETURN_IF_ERROR(add_points(all, 0));
     }
     sample();
+    PPSIM_RETURN_IF_ERROR(read_files());
     return std::move(study_);
   }
 
@@ -253,6 +256,31 @@ class StudyReader {
     study_.points = std::move(drawn);
   }
 
+  /// A model or a cluster in a file is that of its contents, which may change between two runs.
+  Expected<void> read_files() {
+    std::map<std::string, std::string> hashes;
+    for (StudyPoint& point : study_.points) {
+      const auto text = [&](const char* name) {
+        const auto found = point.values.find(name);
+        return found == point.values.end() ? std::string() : found->second;
+      };
+      const WorkloadWords words{.model = text("model"),
+                                .cluster = text("cluster"),
+                                .parallelism = {},
+                                .stack = text("stack"),
+                                .calibration = text("calibration")};
+      for (const std::string& file : files_named(words)) {
+        auto& hash = hashes[file];
+        if (hash.empty()) {
+          PPSIM_ASSIGN_OR_RETURN(const auto contents, read_text_file(file));
+          hash = bytes_hash(std::as_bytes(std::span(contents)));
+        }
+        point.files[file] = hash;
+      }
+    }
+    return {};
+  }
+
   Expected<void> check_name(const std::string& name, const JsonPath& path) const {
     if (is_point_key(name)) return {};
     return bad(path, "no value of a point" + suggestion(name, kPointKeys), name, joined(kPointKeys));
@@ -279,6 +307,7 @@ class StudyReader {
 std::string StudyPoint::key() const {
   std::string text = "ppsim " PPSIM_VERSION "\n";
   for (const auto& [name, value] : values) text += name + "=" + value + "\n";
+  for (const auto& [file, hash] : files) text += file + " is " + hash + "\n";
   return bytes_hash(std::as_bytes(std::span(text)));
 }
 

@@ -16,7 +16,8 @@ namespace ppsim::planner {
 /// A configuration by the names of its parts, such as `tp` or `schedule`, in the order of the names.
 struct StudyPoint {
   std::map<std::string, std::string> values;
-  /// Hash of the values and of the version of ppsim: what a store finds a result by.
+  std::map<std::string, std::string> files = {};  ///< hashes of what files hold that values name
+  /// Hash of the values, of these files and of the version of ppsim: what a store finds a result by.
   [[nodiscard]] std::string key() const;
   friend bool operator==(const StudyPoint&, const StudyPoint&) = default;
 };
@@ -28,7 +29,7 @@ struct Study {
 
 /// A study as a file describes it: the schema "study" of docs/study.md.
 /// Errors: bad_file with the place: what is no study, a name that no point has, a constraint that is none,
-/// more than a million points.
+/// more than a million points, a file that a point names and that cannot be read.
 [[nodiscard]] Expected<Study> read_study(std::string_view text, const std::string& file);
 
 /// impossible: something does not divide, or the schedule refuses it.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ppsim/workload/analytic.hpp"
 
@@ -34,6 +35,9 @@ struct RecomputeWords {
 
 /// A stack by name or file. Errors: as below.
 [[nodiscard]] Expected<SoftwareStack> stack_from_argument(const std::string& argument);
+
+/// The files that words name, whether or not they are there.
+[[nodiscard]] std::vector<std::string> files_named(const WorkloadWords& words);
 
 /// The workload that words describe; one that ends in .json or holds a slash names a file.
 /// Errors: bad_argument and bad_file naming what there is; those of check_parallelism.
