@@ -13,6 +13,10 @@ from ppsim._native import _core
 from ppsim.arguments import checked, number, text
 from ppsim.errors import Error, FileError
 
+#: What from_model takes where nothing is said, and what its text names first.
+_WORDS = {
+    "dtype": "bf16", "recompute": "none", "rank_order": "tp-cp-dp-pp", "layout": "even", "stack": "megatron-core",
+}
 _COUNTS = (
     "nodes",
     "tp",
@@ -194,8 +198,11 @@ def _part_text(kind: str, value: Any) -> str:
     if kind == "table":
         return f"Costs.table(<{len(value)} characters>)"
     named = dict(value[0])
+    words = "".join(
+        f", {name}={word!r}" for name, word in value[0][2:] if word != _WORDS.get(name)
+    )
     counts = "".join(f", {name}={count}" for name, count in value[1])
-    return f"Costs.from_model({named['model']!r}, {named['cluster']!r}{counts})"
+    return f"Costs.from_model({named['model']!r}, {named['cluster']!r}{words}{counts})"
 
 
 def costs_of(costs: Costs | None, unit: Mapping[str, float] | None) -> Costs | None:

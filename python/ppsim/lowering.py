@@ -24,7 +24,7 @@ def lower(
     order: str | None = None,
     communicators: str | None = None,
     grouping: str = "none",
-    recompute: str = "none",
+    recompute: str | None = None,
     offload: str = "none",
     receive_buffers: int | None = None,
     send_done_delay: int | str | None = None,
@@ -39,7 +39,8 @@ def lower(
     order: timed (the default; by costs, without them by units), global, just-in-time, early:N, issue-ordered,
     as-written, jaxpp
     communicators: per-rank, per-pair, per-edge (the default without target), per-stage-edge
-    grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
+    grouping: none, paired, as-written; offload: none, all, half, 25%
+    recompute: none, full, stages=0,2; by default what the costs were made for, see Costs.from_model
     send_done_delay: how many later sends of its channel keep what is sent, or "end" of the step; by default 0
     with_: load, unshard, reduce-grad, opt, clip; reduce-grad-each-microbatch: gradients of tied weights are summed
     across ranks for every microbatch, and not once
@@ -55,7 +56,7 @@ def lower(
     if tied:
         schedule = _core.with_tied_ends(schedule)
     if target is not None:
-        plain = grouping == recompute == offload == "none" and send_done_delay is None
+        plain = grouping == offload == "none" and recompute in (None, "none") and send_done_delay is None
         if not plain or receive_buffers:
             raise Error("a target decides this", expected="order, communicators and costs beside target")
         known = costs_of(costs, unit)

@@ -20,7 +20,11 @@ using Sources = std::vector<Source>;
 /// Requires: at least one. Errors: throws CoreError.
 [[nodiscard]] CostBinding bound_costs(const Sources& sources, const Pipeline& pipeline);
 
-/// Errors: throws CoreError where a table that was measured or written down lacks what the Program runs.
+/// What the model of these costs makes again; nothing without a model.
+[[nodiscard]] std::optional<StageRecompute> recompute_of(const Sources& sources);
+
+/// Errors: throws CoreError where a table that was measured or written down lacks what the Program runs, and
+/// where a model counts on recomputation that the Program does not have.
 void check_tables(const Sources& sources, const CostBinding& bound, const Program& program);
 
 /// Whether sizes are those of a device, and not of abstract units.

@@ -10,7 +10,9 @@
 #include <map>
 
 #include "cost_binding.hpp"
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/kineto.hpp"
@@ -88,7 +90,22 @@ CostBinding bound_costs(const Sources& sources, const Pipeline& pipeline) {
   return value_of(bind_cost_sources(values, pipeline));
 }
 
+std::optional<StageRecompute> recompute_of(const Sources& sources) {
+  std::optional<StageRecompute> recompute;
+  for (const Source& source : sources) {
+    if (const auto* work = std::get_if<Workload>(&source.value)) recompute = work->parallelism.recompute;
+  }
+  return recompute;
+}
+
 void check_tables(const Sources& sources, const CostBinding& bound, const Program& program) {
+  const auto recompute = recompute_of(sources);
+  if (recompute && recompute->any(Recompute::full) && !program.has(OpKind::recompute) && trains(program)) {
+    throw CoreError({ErrorCode::bad_argument,
+                     "the costs are those of recomputation, and the Program has none",
+                     {.found = "recompute=" + as_text(*recompute),
+                      .expected = "a Schedule, or a Program that was lowered with it"}});
+  }
   const auto is_table = [](const Source& source) { return std::holds_alternative<Tables>(source.value); };
   if (std::ranges::none_of(sources, is_table)) return;
   value_of(check_costs(bound.tables.costs, program));

@@ -95,19 +95,32 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
 
 /// The functions that python/ppsim/lowering.py calls.
 struct LoweringWords {
-  std::string order, communicators, grouping, recompute, offload, send_done_delay = "0";
+  std::string order, communicators, grouping, offload, send_done_delay = "0";
+  std::optional<std::string> recompute;  ///< none: what the model of the costs says
   std::optional<int> receive_buffers;
   bool load = false, unshard = false, reduce_grad = false, optimizer = false, clip = false;
   bool reduce_each_microbatch = false;
   Sources costs;
 };
 
+/// Errors: throws CoreError where words and the model of the costs differ.
+StageRecompute asked_recompute(const LoweringWords& words) {
+  const auto of_costs = recompute_of(words.costs);
+  if (!words.recompute) return of_costs.value_or(StageRecompute());
+  const StageRecompute asked = value_of(recompute_from_text(*words.recompute));
+  if (!of_costs || asked == *of_costs) return asked;
+  throw CoreError({ErrorCode::bad_argument,
+                   "the costs are those of another recomputation",
+                   {.found = "recompute=" + as_text(asked),
+                    .expected = as_text(*of_costs) + ", as in Costs.from_model, or nothing"}});
+}
+
 LoweringOptions lowering_options(const LoweringWords& words) {
   LoweringOptions options;
   value_of(set_order(options, words.order));
   options.communicators = policy_named(words.communicators);
   options.grouping = grouping_named(words.grouping);
-  options.recompute = value_of(recompute_from_text(words.recompute));
+  options.recompute = asked_recompute(words);
   options.offload = value_of(offload_from_text(words.offload));
   options.send_done_delay = value_of(send_done_delay_from_text(words.send_done_delay));
   options.receive_buffers = words.receive_buffers;

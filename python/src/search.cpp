@@ -85,7 +85,9 @@ Expected<void> bind(const SynthesisWords& words, SynthesisRequest& request) {
   SynthesisRequest shortest = request;
   shortest.microbatches = 1;
   CostBinding bound = bound_costs(words.costs, value_of(synthesis_pipeline(request)));
-  check_tables(words.costs, bound, value_of(lower(value_of(any_schedule(shortest)), {})));
+  LoweringOptions lowering;
+  lowering.recompute = recompute_of(words.costs).value_or(StageRecompute());
+  check_tables(words.costs, bound, value_of(lower(value_of(any_schedule(shortest)), lowering)));
   return bind_request(std::move(bound), {words.activation_limit, words.memory_limit}, request);
 }
 

@@ -68,6 +68,22 @@ def test_a_rank_says_what_lives_at_its_peak():
     assert len({first, last}) == 2
 
 
+def test_recomputation_is_that_of_the_costs():
+    job = {"tp": 2, "pp": 4, "global_batch_size": 8}
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", recompute="full", **job)
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=8)
+    run = ppsim.simulate(schedule, costs=costs)
+    assert run.program == ppsim.lower(schedule, costs=costs, recompute="full")
+    kept = ppsim.simulate(schedule, costs=ppsim.Costs.from_model("llama3-8b", "dgx-h100", **job))
+    assert run.ranks[0].peak_bytes < kept.ranks[0].peak_bytes and run.makespan_ns > kept.makespan_ns
+    assert "recompute='full'" in repr(costs) and "stack" not in repr(costs)
+    with pytest.raises(ppsim.Error, match="the costs are those of recomputation, and the Program has none"):
+        ppsim.simulate(ppsim.lower(schedule), costs=costs)
+    with pytest.raises(ppsim.Error, match="the costs are those of another recomputation") as other:
+        ppsim.lower(schedule, costs=costs, recompute="none")
+    assert "full, as in Costs.from_model" in other.value.expected
+
+
 def test_the_trace_is_an_array_without_a_copy():
     run = ppsim.simulate(zb_h1())
     trace = run.trace
