@@ -110,6 +110,13 @@ Expected<void> check_model(const ModelDescription& model) {
                          .expected = std::to_string(least) + " to " + std::to_string(kLargest)});
     }
   }
+  if (model.heads % model.kv_heads != 0) {
+    return make_error(
+        ErrorCode::bad_argument,
+        "model " + model.name + ": groups of heads that share keys and values must be equally large",
+        {.found = "heads=" + std::to_string(model.heads) + ", kv_heads=" + std::to_string(model.kv_heads),
+         .expected = "kv_heads that divide heads"});
+  }
   if (model.top_k > model.experts || (model.experts > 0 && (model.top_k < 1 || model.moe_ffn < 1))) {
     return make_error(
         ErrorCode::bad_argument, "model " + model.name + ": experts need 1 <= top_k <= experts and moe_ffn",

@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -161,12 +162,28 @@ Expected<void> check_dense(const JsonFile& file, const GpuDescription& gpu) {
   return {};
 }
 
+/// What products reach is at most the peak.
+Expected<void> check_achievable(const JsonFile& file, const GpuDescription& gpu) {
+  for (const auto& [key, achieved, peak] :
+       {std::tuple{"bf16_achievable_tflops", gpu.bf16_achievable_tflops, gpu.bf16_tflops},
+        std::tuple{"fp8_achievable_tflops", gpu.fp8_achievable_tflops, gpu.fp8_tflops}}) {
+    if (achieved <= peak) continue;
+    std::ostringstream found;
+    std::ostringstream expected;
+    found << achieved;
+    expected << "at most the peak, " << peak;
+    return file.error_at({"gpu", key}, "more than the GPU can do", found.str(), expected.str());
+  }
+  return {};
+}
+
 /// The GPU that "gpu" names or describes.
 Expected<GpuDescription> gpu_of(const JsonFile& file) {
   const json& gpu = file.root().at("gpu");
   if (gpu.is_object()) {
     GpuDescription described = read_gpu(gpu);
     PPSIM_RETURN_IF_ERROR(check_dense(file, described));
+    PPSIM_RETURN_IF_ERROR(check_achievable(file, described));
     return described;
   }
   for (const GpuDescription& preset : gpu_presets()) {
@@ -187,7 +204,9 @@ Expected<ModelDescription> model_from_config_json(std::string_view text, const s
   model.hidden = reader.integer({"hidden_size", "n_embd"});
   model.heads = reader.integer({"num_attention_heads", "n_head"});
   model.kv_heads = reader.optional_integer({"num_key_value_heads"}).value_or(model.heads);
-  const std::int64_t head_dim = model.heads > 0 ? model.hidden / model.heads : 0;
+  // One that does not divide is refused with what else is out of range, below.
+  const std::int64_t head_dim =
+      model.heads > 0 && model.hidden % model.heads == 0 ? model.hidden / model.heads : 0;
   model.head_dim = reader.optional_integer({"head_dim"}).value_or(head_dim);
   model.gated_mlp = model.name != "gpt2" && model.name != "gpt_neox";
   // A hidden size beyond all limits is refused with the others, below.

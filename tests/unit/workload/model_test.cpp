@@ -67,6 +67,15 @@ TEST(Model, ReadsHuggingFaceConfig) {
   EXPECT_EQ(to_string(missing.error()),
             "config.json: key \"num_hidden_layers\" cannot be read (found nothing, expected a whole number)");
   EXPECT_EQ(model_from_config_json("[", "config.json").error().code, ErrorCode::bad_file);
+  const auto refused = [](std::string changed, const std::string& from, const std::string& to) {
+    changed.replace(changed.find(from), from.size(), to);
+    const auto of_file = model_from_config_json(changed, "config.json");
+    return of_file ? "" : to_string(of_file.error());
+  };
+  EXPECT_NE(refused(text, "_heads\":8", "_heads\":5").find("heads=64, kv_heads=5"), std::string::npos);
+  EXPECT_NE(refused(text, "_heads\":8", "_heads\":128").find("kv_heads that divide heads"),
+            std::string::npos);
+  EXPECT_NE(refused(text, "8192", "8191").find("head_dim is out of range"), std::string::npos);
 }
 
 /// A model of so many layers whose file has this besides.
@@ -183,6 +192,19 @@ TEST(Cluster, SaysWhereAFileIsWrong) {
                 .find("(found 2, expected a number in [0, 1])"),
             std::string::npos);
   EXPECT_NE(cluster_error("[]").find("expected an object"), std::string::npos);
+}
+
+TEST(Cluster, NoProductIsFasterThanThePeak) {
+  const auto cluster = [](const std::string& rates) {
+    return cluster_error(R"({"gpus_per_node":8,"node_gbytes_per_s":100,"gpu":{"memory_bytes":80000000000,)" +
+                         rates + R"(,"memory_tbps":3,"nvlink_gbytes_per_s":450}})");
+  };
+  EXPECT_NE(cluster(R"("bf16_tflops":756,"bf16_achievable_tflops":800)")
+                .find("/gpu/bf16_achievable_tflops: more than the GPU can do (found 800, expected at most "
+                      "the peak, 756)"),
+            std::string::npos);
+  EXPECT_NE(cluster(R"("bf16_tflops":756,"fp8_achievable_tflops":800)").find("/gpu/fp8_achievable_tflops"),
+            std::string::npos);
 }
 
 /// As data sheets of H100, A100 and B200 give it.
