@@ -12,7 +12,7 @@ from typing import Any
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of, sources_of
-from ppsim.errors import Error
+from ppsim.errors import Error, IllFormed
 
 Generator = Callable[..., _core.Schedule]
 #: (ranks, microbatches, costs of units by name) -> idle time of a rank in the step, in units
@@ -124,12 +124,17 @@ def generate(
 def _made(own: Registered, schedule: Any, asked: tuple[int, int]) -> _core.Schedule:
     """What a registered function returned, if that is what it was asked for."""
     if not isinstance(schedule, _core.Schedule):
-        raise Error(f"the function of {own.name} returned no schedule", found=type(schedule).__name__, expected="a ppsim.Schedule")
-    if (schedule.ranks, schedule.microbatches) != asked:
-        found = f"{schedule.ranks} ranks, {schedule.microbatches} microbatches"
-        raise Error(f"the function of {own.name} made another schedule", found=found,
-                    expected=f"{asked[0]} ranks, {asked[1]} microbatches, as it was asked for")
+        raise IllFormed(f"the function of {own.name} returned no schedule", code="ill_formed", found=repr(schedule),
+                        expected="a ppsim.Schedule")
+    made = (schedule.ranks, schedule.microbatches - schedule.padding)
+    if made != asked:
+        raise IllFormed(f"the function of {own.name} made another schedule", code="ill_formed", found=_counts(*made),
+                        expected=f"{_counts(*asked)}, as it was asked for")
     return schedule
+
+
+def _counts(ranks: int, microbatches: int) -> str:
+    return f"{ranks} ranks, {microbatches} microbatches"
 
 
 def _count(name: str, value: int) -> int:

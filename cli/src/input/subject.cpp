@@ -7,6 +7,7 @@
 #include "input/named_input.hpp"
 #include "plugins/plugins.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
@@ -107,10 +108,11 @@ Expected<Ir> ir_from_plugin(const InputOptions& input, const ScheduleParameters&
   if (!*text) return tl::unexpected(text->error());
   PPSIM_ASSIGN_OR_RETURN(auto ir, ir_from_text(**text, named.name, options));
   const Pipeline& made = pipeline_of(ir);
-  if (made.ranks() == asked.ranks && made.microbatches() == asked.microbatches) return ir;
+  const int microbatches = batch_microbatches(made);
+  if (made.ranks() == asked.ranks && microbatches == asked.microbatches) return ir;
   return make_error(ErrorCode::bad_argument, "the plugin made another schedule",
                     {.file = named.name,
-                     .found = counts_text(made.ranks(), made.microbatches()),
+                     .found = counts_text(made.ranks(), microbatches),
                      .expected = counts_text(asked.ranks, asked.microbatches) + ", as it was asked for"});
 }
 
