@@ -86,16 +86,21 @@ class ListRun {
   /// theirs: no processor foresees that by itself where ranks are many.
   void leave(RankId rank, InstructionId id) {
     next_[rank] = id;
-    constexpr std::int32_t kTurn = 4;  // instructions
+    constexpr std::int32_t kTurn = 8;  // instructions, and some more
     if (id.value() + 2 * kTurn >= program_.last(rank).value()) return;
-    const std::size_t ahead = id.index() + kTurn;
     const Span* const spans = &trace_.spans[id];
-    __builtin_prefetch(spans + kTurn / 2, 1);
-    __builtin_prefetch(spans + kTurn, 1);
-    __builtin_prefetch(&program_.actions(id).front() + kTurn);
-    __builtin_prefetch(&graph_.predecessor_begin[ahead]);
-    __builtin_prefetch(graph_.predecessors.data() + graph_.predecessor_begin[ahead]);
-    __builtin_prefetch(&graph_.message_begin[ahead]);
+    const Action* const actions = &program_.actions(id).front();
+    for (int k = 2; k <= kTurn + 2; k += 2) __builtin_prefetch(spans + k, 1);
+    for (int k = 4; k <= kTurn; k += 4) __builtin_prefetch(actions + k);
+    fetch(graph_.predecessor_begin, id.index() + kTurn);
+    fetch(graph_.predecessors, graph_.predecessor_begin[id.index()] + 2 * kTurn);
+    fetch(graph_.message_begin, id.index() + kTurn);
+    fetch(graph_.message_items, graph_.message_begin[id.index()] + 2 * kTurn);
+  }
+
+  template <class T>
+  static void fetch(const std::vector<T>& items, std::size_t at) {
+    if (at < items.size()) __builtin_prefetch(items.data() + at);
   }
 
   void begin(InstructionId id, RankId rank) {
@@ -103,7 +108,7 @@ class ListRun {
       return join(static_cast<std::size_t>(graph_.match_of[id.index()]));
     const std::span<const Action> actions = program_.actions(id);
     const std::span<const std::uint32_t> messages = graph_.messages_of(id);
-    if (!messages.empty()) return transfer(graph_.messages[messages.front()], actions.front(), rank);
+    if (!messages.empty()) return transfer(messages.front(), actions.front(), rank);
     const Nanoseconds ns = actions.size() == 1
                                ? duration(actions.front())
                                : duration(cost_class_of(actions, program_.instruction(id).form));
@@ -118,7 +123,9 @@ class ListRun {
   /// The end that starts last, `last` of `rank`, moves a message. The one before it on the channel is out, or
   /// its ends would not have left the queues to these. Only the other end has to be woken: the rank of this
   /// one goes on by itself.
-  void transfer(const Message& message, const Action& last, RankId rank) {
+  void transfer(std::size_t index, const Action& last, RankId rank) {
+    const Message& message = graph_.messages[index];
+    fetch(graph_.messages, index + 2);  // mostly of the same channel
     meets_ = meets_ && message.complete() && message.matched;
     if (!meets_) return;
     const Span& send = trace_.spans[message.send];
