@@ -58,10 +58,12 @@ class FactTimes {
     const std::vector<Nanoseconds>& times = times_[place.kind];
     return times.empty() ? kNever : times[place.index];
   }
-  void set(Place place, Nanoseconds time) {
+  void set(Place place, Nanoseconds time) { *from(place) = time; }
+  /// The times of a fact and of those that follow it in its table, as long as this lives.
+  [[nodiscard]] Nanoseconds* from(Place place) {
     std::vector<Nanoseconds>& times = times_[place.kind];
     if (times.empty()) make_table(place.kind);
-    times[place.index] = time;
+    return times.data() + place.index;
   }
 
  private:

@@ -31,13 +31,12 @@ StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts
       transfers_(pipeline),
       times_(pipeline),
       numbers_(pipeline),
+      weights_are_read_(reads_weight_gradients(rows)),
       passes_(numbers_.count()) {
   times_.announce(rows);
-  const bool weights_are_read = reads_weight_gradients(rows);
-  numbers_.for_each(PassNumbers::kPasses, [&](const Action& action) { find(action, weights_are_read); });
 }
 
-void StepFacts::find(const Action& action, bool weights_are_read) {
+StepFacts::Pass StepFacts::found(const Action& action) {
   const RankId rank = pipeline_.rank_of(action.stage());
   const auto first_of = [&](const Fact& fact, RankId on) {
     const FactTimes::Place place = times_.place_of(fact, on);
@@ -45,18 +44,21 @@ void StepFacts::find(const Action& action, bool weights_are_read) {
   };
   Pass pass{.first_need = static_cast<std::uint32_t>(needs_.size()),
             .first_provided = static_cast<std::uint32_t>(provided_.size()),
-            .is_known = true};
+            .duration = costs_.of_step(action),
+            .is_found = true,
+            .is_known = is_compute(action.kind)};
   for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
     if (!is_of_microbatch(fact.kind)) {
       pass.is_known = false;
     } else if (!optional || times_.has_any(fact.kind)) {
-      needs_.push_back({first_of(fact, rank), optional});
+      const FactTimes::Place first = first_of(fact, rank);
+      needs_.push_back({times_.from(first), first, optional});
     }
   });
   const auto add = [&](const Action& done, RankId on, Nanoseconds delay) {
     for_each_provided(pipeline_, done, on, [&](const Fact& fact) {
-      if (fact.kind != FactKind::weight_done || weights_are_read)
-        provided_.push_back({first_of(fact, on), delay});
+      if (fact.kind != FactKind::weight_done || weights_are_read_)
+        provided_.push_back({times_.from(first_of(fact, on)), delay});
     });
   };
   add(action, rank, 0);
@@ -65,7 +67,7 @@ void StepFacts::find(const Action& action, bool weights_are_read) {
   });
   pass.last_need = static_cast<std::uint32_t>(needs_.size());
   pass.last_provided = static_cast<std::uint32_t>(provided_.size());
-  passes_[numbers_(action)] = pass;
+  return pass;
 }
 
 std::optional<Fact> StepFacts::first_missing(const Step& step, RankId rank) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,20 +16,57 @@
 namespace ppsim::lowering {
 
 /// What the steps of some rows wait for and make true, and when. What a pass needs and provides is found
-/// once for all microbatches where it has a number: places in the tables of facts move on by a microbatch.
+/// once for all microbatches where it has a number: microbatches follow each other in the tables of facts.
 class StepFacts {
  public:
+  /// What a pass waits for and makes true, alike for all microbatches of its route.
+  struct Pass {
+    std::uint32_t first_need = 0;
+    std::uint32_t last_need = 0;
+    std::uint32_t first_provided = 0;
+    std::uint32_t last_provided = 0;
+    Nanoseconds duration = 0;
+    bool is_found = false;
+    bool is_known = false;  ///< else the rules have to be asked
+  };
+
   /// Requires: all of them outlive it.
   StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs);
 
+  /// Null where the rules have to be asked.
+  [[nodiscard]] const Pass* pass_of(const Action& action) {
+    if (!numbers_.has(action)) return nullptr;
+    Pass& pass = passes_[numbers_(action)];
+    if (!pass.is_found) pass = found(action);
+    return pass.is_known ? &pass : nullptr;
+  }
+  /// The time of the last fact that a pass waits for: 0 where it waits for nothing, negative where one does
+  /// not hold yet.
+  [[nodiscard]] Nanoseconds ready_at(const Pass& pass, std::int32_t microbatch) const {
+    Nanoseconds latest = 0;
+    for (std::uint32_t i = pass.first_need; i < pass.last_need; ++i) {
+      const Nanoseconds time = needs_[i].times[microbatch];
+      if (time < 0 && !(needs_[i].is_optional && time == FactTimes::kNever)) return FactTimes::kNotYet;
+      latest = std::max(latest, time);
+    }
+    return latest;
+  }
+  /// Writes the time of everything that the end of a pass makes true, on other ranks too.
+  void provide(const Pass& pass, std::int32_t microbatch, Nanoseconds end) {
+    for (std::uint32_t i = pass.first_provided; i < pass.last_provided; ++i)
+      provided_[i].times[microbatch] = checked_add(end, provided_[i].delay);
+  }
+
   /// Calls visit(place) for the facts that a step waits for.
   template <class Visit>
-  void for_each_need(const Step& step, RankId rank, Visit&& visit) const {
+  void for_each_need(const Step& step, RankId rank, Visit&& visit) {
     for (const Action& action : step.actions()) {
       if (const Pass* pass = pass_of(action)) {
-        for (const Need& need : needs_of(*pass)) {
-          const FactTimes::Place place = moved(need.first, action);
-          if (!need.is_optional || times_.at(place) != FactTimes::kNever) visit(place);
+        for (std::uint32_t i = pass->first_need; i < pass->last_need; ++i) {
+          const FactTimes::Place first = needs_[i].first;
+          const FactTimes::Place place{first.kind,
+                                       first.index + static_cast<std::uint32_t>(action.microbatch)};
+          if (!needs_[i].is_optional || times_.at(place) != FactTimes::kNever) visit(place);
         }
         continue;
       }
@@ -37,13 +75,11 @@ class StepFacts {
   }
   /// The first fact that a step waits for and that does not hold yet.
   [[nodiscard]] std::optional<Fact> first_missing(const Step& step, RankId rank) const;
-
   /// Writes the time of everything that the completion of a step makes true, on other ranks too.
   void provide(const Step& step, RankId rank, Nanoseconds end) {
     for (const Action& action : step.actions()) {
       if (const Pass* pass = pass_of(action)) {
-        for (const Provided& fact : provided_by(*pass))
-          times_.set(moved(fact.first, action), checked_add(end, fact.delay));
+        provide(*pass, action.microbatch, end);
       } else {
         provide(action, rank, end);
       }
@@ -55,37 +91,14 @@ class StepFacts {
 
  private:
   struct Need {
-    FactTimes::Place first;  ///< of microbatch 0
+    const Nanoseconds* times;  ///< by microbatch
+    FactTimes::Place first;    ///< of microbatch 0
     bool is_optional = false;
   };
   struct Provided {
-    FactTimes::Place first;  ///< of microbatch 0
-    Nanoseconds delay = 0;   ///< after the end of the pass
+    Nanoseconds* times;     ///< by microbatch
+    Nanoseconds delay = 0;  ///< after the end of the pass
   };
-  /// Its parts of needs_ and provided_.
-  struct Pass {
-    std::uint32_t first_need = 0;
-    std::uint32_t last_need = 0;
-    std::uint32_t first_provided = 0;
-    std::uint32_t last_provided = 0;
-    bool is_known = false;
-  };
-
-  /// Null where the rules are asked.
-  [[nodiscard]] const Pass* pass_of(const Action& action) const {
-    if (!numbers_.has(action)) return nullptr;
-    const Pass& pass = passes_[numbers_(action)];
-    return pass.is_known ? &pass : nullptr;
-  }
-  [[nodiscard]] std::span<const Need> needs_of(const Pass& pass) const {
-    return std::span(needs_).subspan(pass.first_need, pass.last_need - pass.first_need);
-  }
-  [[nodiscard]] std::span<const Provided> provided_by(const Pass& pass) const {
-    return std::span(provided_).subspan(pass.first_provided, pass.last_provided - pass.first_provided);
-  }
-  [[nodiscard]] static FactTimes::Place moved(FactTimes::Place first, const Action& action) {
-    return {first.kind, first.index + static_cast<std::uint32_t>(action.microbatch)};
-  }
 
   /// Calls visit(fact, place).
   template <class Visit>
@@ -97,13 +110,14 @@ class StepFacts {
     });
   }
   void provide(const Action& action, RankId rank, Nanoseconds end);
-  void find(const Action& action, bool weights_are_read);
+  [[nodiscard]] Pass found(const Action& action);
 
   const Pipeline& pipeline_;
   ActionCosts& costs_;
   TransferIndex transfers_;
   FactTimes times_;
   PassNumbers numbers_;
+  bool weights_are_read_;
   std::vector<Pass> passes_;  ///< by number
   std::vector<Need> needs_;
   std::vector<Provided> provided_;

@@ -21,6 +21,8 @@ bool is_communicated(FactTimes::Place place) {
 /// A step that its rank has come to, and what it waits for.
 struct Pending {
   std::size_t position = 0;
+  const StepFacts::Pass* pass = nullptr;  ///< whose needs are known; else `needs` has them
+  Action action;                          ///< the pass
   std::vector<FactTimes::Place> needs;
   std::span<const AfterEdge> after;
   std::size_t met = 0;      ///< of needs
@@ -78,14 +80,13 @@ class Walker {
     RankState& state = states_[rank.index()];
     Pending& head = state.head;
     head.position = position;
-    head.needs.clear();
-    head.after = {};
-    head.met = 0;
-    head.start = 0;
-    head.fills_gaps = false;
-    head.computes = false;
-    head.is_passed = false;
+    // After a pass mostly comes another, and nothing else is set.
+    if (head.pass != nullptr && position < row.size() && load_pass(row, state)) return;
+    std::vector<FactTimes::Place> needs = std::move(head.needs);
+    needs.clear();
+    head = {.position = position, .needs = std::move(needs)};
     if (position == row.size()) return;
+    if (rows_.after(rank).empty() && load_pass(row, state)) return;
     const Action& first = row[position].actions().front();
     const bool updates = first.kind == OpKind::optimizer;
     facts_.for_each_need(row[position], rank, [&](FactTimes::Place place) {
@@ -101,6 +102,17 @@ class Walker {
     // What runs beside compute together with other ranks, and the updates that wait for it.
     head.is_passed = is_communication(first.kind) || head.fills_gaps;
     load_after(rank, state);
+  }
+
+  /// The head of a row without edges, where it is a pass whose facts are known.
+  bool load_pass(std::span<const Step> row, RankState& state) {
+    Pending& head = state.head;
+    const Step& step = row[head.position];
+    if (head.position + 3 < row.size()) __builtin_prefetch(&step + 3);  // ranks take turns
+    head.action = step.actions().front();
+    head.pass = step.overlapped() ? nullptr : facts_.pass_of(head.action);
+    head.computes = true;
+    return head.pass != nullptr;
   }
 
   /// The edges of the head; heads come in the order of the row, as edges do.
@@ -124,7 +136,10 @@ class Walker {
   /// Retires one step of a rank if it can, those that others have passed first.
   bool visit(RankId rank) {
     RankState& state = states_[rank.index()];
-    if (state.passed.empty() && !state.head.is_passed) return !at_end(rank) && try_retire(rank, state.head);
+    if (state.passed.empty() && !state.head.is_passed) {
+      if (state.head.pass != nullptr) return try_pass(rank, state);
+      return !at_end(rank) && try_retire(rank, state.head);
+    }
     for (Pending& pending : state.passed) {
       if (!pending.fills_gaps && try_retire(rank, pending)) return true;
     }
@@ -184,6 +199,10 @@ class Walker {
       if (end < 0) return false;
       pending.start = std::max(pending.start, end);
     }
+    if (pending.pass != nullptr) {
+      pending.start = facts_.ready_at(*pending.pass, pending.action.microbatch);
+      return pending.start >= 0;
+    }
     for (; pending.met < pending.needs.size(); ++pending.met) {
       const Nanoseconds time = facts_.at(pending.needs[pending.met]);
       if (time < 0) return false;
@@ -202,6 +221,18 @@ class Walker {
       if (is_it(p)) return &p;
     }
     return !at_end(partner) && is_it(state.head) ? &state.head : nullptr;
+  }
+
+  /// try_retire of a head of which load_pass has said what it is: nearly all there is.
+  bool try_pass(RankId rank, RankState& state) {
+    Pending& head = state.head;
+    const Nanoseconds ready = facts_.ready_at(*head.pass, head.action.microbatch);
+    if (ready < 0) return false;
+    const Nanoseconds start = std::max({ready, state.free, gathered_at_[head.action.stage().index()]});
+    const Nanoseconds end = checked_add(start, head.pass->duration);
+    facts_.provide(*head.pass, head.action.microbatch, end);
+    end_step(rank, head, start, end);
+    return true;
   }
 
   bool try_retire(RankId rank, Pending& pending) {
@@ -250,26 +281,29 @@ class Walker {
     RankState& state = states_[rank.index()];
     const Step& step = step_of(rank, pending);
     const Action& first = step.actions().front();
+    if (info(first.kind).resource == Resource::copy) state.copied = end;
+    if (!state.ends.empty()) state.ends[pending.position] = end;
+    if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
+    facts_.provide(step, rank, end);
+    end_step(rank, pending, start, end);
+  }
+
+  /// Goes on to the next one.
+  void end_step(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
+    items_.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
+    if (items_.size() == kTaken) {
+      take_(std::exchange(items_, {}));
+      items_.reserve(kTaken);
+    }
+    makespan_ = std::max(makespan_, end);
+    RankState& state = states_[rank.index()];
     if (pending.computes) {
       state.compute_start = start;
       state.free = end;
     }
-    if (info(first.kind).resource == Resource::copy) state.copied = end;
-    if (!state.ends.empty()) state.ends[pending.position] = end;
-    if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
-    add_item({rank, static_cast<std::int32_t>(pending.position), start, end});
-    makespan_ = std::max(makespan_, end);
-    facts_.provide(step, rank, end);
     state.moved_in_sweep = sweep_;
     leave(rank, pending);
     if (finished(rank)) --open_ranks_;
-  }
-
-  void add_item(const EarliestTimes::Item& item) {
-    items_.push_back(item);
-    if (items_.size() < kTaken) return;
-    take_(std::exchange(items_, {}));
-    items_.reserve(kTaken);
   }
 
   void leave(RankId rank, Pending& pending) {
