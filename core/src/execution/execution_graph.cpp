@@ -27,7 +27,6 @@ class RankWalk {
         pipeline_(program.pipeline()),
         graph_(graph),
         facts_(pipeline_, FactIndex::OneRank()) {
-    facts_.know_passes();
     const Action transfer = make_action(OpKind::send_forward, 0, 0);
     for (std::size_t c = 0; c < program.communicators().size(); ++c)
       queue_of_.push_back(program.queue_of(transfer, CommunicatorId(static_cast<std::int32_t>(c))));
@@ -64,11 +63,7 @@ class RankWalk {
                   !program_.instruction(id).blocking;
     serial_queues_.push_back(serial_queue_of(actions.front().kind));
     for (const Action& a : actions) {
-      if (facts_.belongs(a, rank_)) {
-        facts_.add(rank_, a, id);
-      } else {
-        all_belong_ = false;
-      }
+      all_belong_ = facts_.add(rank_, a, id) && all_belong_;
       if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
       if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
       shards_[a.stage().index()].used |= a.kind == OpKind::unshard;

@@ -9,7 +9,8 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
       recent_(kOpKindCount * static_cast<std::size_t>(pipeline.stages())),
       first_cell_(static_cast<std::size_t>(pipeline.stages()), 0),
       slices_(static_cast<std::size_t>(pipeline.slices())),
-      numbers_(pipeline) {
+      numbers_(pipeline),
+      passes_(numbers_.count()) {
   const std::size_t cells_of_stage = static_cast<std::size_t>(pipeline.microbatches()) * slices_;
   for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
     const std::span<const StageId> stages = pipeline.stages_of(rank);
@@ -18,24 +19,40 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
   }
 }
 
-void FactIndex::know_passes() {
-  passes_.resize(numbers_.count());
-  numbers_.for_each(PassNumbers::kPasses, [&](const Action& action) { find(action); });
-  numbers_.for_each(PassNumbers::kTransfers, [&](const Action& action) { find(action); });
+/// What an action of the rank provides and waits for; all that it provides is in the tables.
+void FactIndex::find(const Action& action, RankId rank, Pass& pass) {
+  if (!pass.is_found) find_needs(action, rank, pass);
+  std::array<InstructionId*, 2> provided = {};
+  std::size_t count = 0;
+  bool is_known = true;
+  for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {
+    is_known = is_known && count < provided.size() && is_dense(rank, fact);
+    if (!is_known) return;
+    std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
+    provided[count++] = table.data() + cell(fact) - action.mb().index();
+  });
+  if (!is_known) return;
+  pass.rank = rank;
+  pass.peer = action.peer;
+  pass.provided = provided;
 }
 
-void FactIndex::find(const Action& action) {
-  const RankId rank = pipeline_.rank_of(action.stage());
-  Pass& pass = passes_[numbers_(action)];
-  pass = {static_cast<std::uint32_t>(needs_.size()), 0, true};
+void FactIndex::find_needs(const Action& action, RankId rank, Pass& pass) {
+  pass.is_found = true;
+  pass.first = static_cast<std::uint32_t>(needs_.size());
+  bool is_dense_alone = true;
   for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
     if (!is_dense(rank, fact)) {
-      pass.is_known = false;
-    } else {
-      needs_.push_back({fact.kind, optional, static_cast<std::uint32_t>(cell(fact) - action.mb().index())});
+      is_dense_alone = false;
+      return;
     }
+    const bool is_received =
+        fact.kind == FactKind::received_forward || fact.kind == FactKind::received_backward;
+    needs_.push_back({&dense_[static_cast<std::size_t>(fact.kind)],
+                      static_cast<std::uint32_t>(cell(fact) - action.mb().index()), optional, is_received});
   });
   pass.count = static_cast<std::uint32_t>(needs_.size()) - pass.first;
+  pass.is_known = is_dense_alone && pass.count <= kMaxNeeds;
 }
 
 void FactIndex::forget() {

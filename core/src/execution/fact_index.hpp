@@ -19,7 +19,90 @@ class FactIndex {
   /// For one rank after another, in the memory that one takes: `start` and `forget` forget the rank before.
   struct OneRank {};
   FactIndex(const Pipeline& pipeline, OneRank);
+  FactIndex(const FactIndex&) = delete;  ///< its parts refer to each other
+  FactIndex& operator=(const FactIndex&) = delete;
   void forget();
+  /// Knows the action as one of the rank. False where it does not belong there.
+  /// Requires: called in issue order per rank.
+  bool add(RankId rank, const Action& action, InstructionId provider) {
+    if (!numbers_.has(action)) return add_by_rules(rank, action, provider);
+    Pass& pass = passes_[numbers_(action)];
+    if (pass.rank != rank || pass.peer != action.peer) {
+      if (!add_by_rules(rank, action, provider)) return false;
+      find(action, rank, pass);
+      return true;
+    }
+    for (InstructionId* const provided : pass.provided) {
+      if (provided != nullptr && !provided[action.microbatch].valid()) provided[action.microbatch] = provider;
+    }
+    return true;
+  }
+
+  /// Invalid when no action of the rank provides the fact.
+  [[nodiscard]] PPSIM_IN_PLACE InstructionId provider(RankId rank, const Fact& fact) const {
+    if (!is_dense(rank, fact)) return sparse_provider(rank, fact);
+    const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
+    return table.empty() ? InstructionId() : table[cell(fact)];
+  }
+
+  /// Calls visit(provider) for what an action waits for. False, without a call, where the rules have to be
+  /// asked: nothing is known of the action, or it waits for something that no action provides.
+  /// Requires: add of the action.
+  template <class Visit>
+  [[nodiscard]] bool for_each_provider(const Action& action, Visit&& visit) const {
+    if (!numbers_.has(action) || !passes_[numbers_(action)].is_known) return false;
+    std::array<InstructionId, kMaxNeeds> found;
+    std::size_t count = 0;
+    for (const Need& need : needs_of(action)) {
+      found[count] = provider(need, action);
+      if (found[count].valid()) {
+        ++count;
+      } else if (!need.is_optional) {
+        return false;
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) visit(found[i]);
+    return true;
+  }
+  /// Whether what an action waits for stands before `at`, or comes from other ranks. False where that is not
+  /// known.
+  [[nodiscard]] bool has_needs_before(const Action& action, InstructionId at) const {
+    if (!numbers_.has(action) || !passes_[numbers_(action)].is_known) return false;
+    return std::ranges::all_of(needs_of(action), [&](const Need& need) {
+      const InstructionId found = provider(need, action);
+      return found.valid() ? found < at : need.is_optional || need.is_received;
+    });
+  }
+
+ private:
+  static constexpr std::size_t kMaxNeeds = 16;
+
+  struct Need {
+    const std::vector<InstructionId>* table;
+    std::uint32_t first_cell = 0;  ///< of microbatch 0
+    bool is_optional = false;
+    bool is_received = false;
+  };
+  /// What is alike for all microbatches of a route.
+  struct Pass {
+    RankId rank;  ///< where it was found to belong, to this peer, if all that it provides is in `provided`
+    std::int32_t peer = -1;
+    std::array<InstructionId*, 2> provided = {};  ///< cells of microbatch 0 in the dense tables, or null
+    std::uint32_t first = 0;                      ///< of needs_
+    std::uint32_t count = 0;
+    bool is_found = false;
+    bool is_known = false;  ///< all that it waits for is in needs_
+  };
+  void find(const Action& action, RankId rank, Pass& pass);
+  void find_needs(const Action& action, RankId rank, Pass& pass);
+  [[nodiscard]] std::span<const Need> needs_of(const Action& action) const {
+    const Pass& pass = passes_[numbers_(action)];
+    return std::span(needs_).subspan(pass.first, pass.count);
+  }
+  [[nodiscard]] static InstructionId provider(const Need& need, const Action& action) {
+    return need.table->empty() ? InstructionId() : (*need.table)[need.first_cell + action.mb().index()];
+  }
+
   /// belongs_on. Where an action of a stage and a microbatch may stand is a matter of its kind, stage, peer
   /// and route, and mostly what it was for the one before.
   [[nodiscard]] bool belongs(const Action& action, RankId rank) {
@@ -34,54 +117,11 @@ class FactIndex {
     recent = asked;
     return true;
   }
-
-  /// Requires: belongs_on(pipeline, action, rank); called in issue order per rank.
-  void add(RankId rank, const Action& action, InstructionId provider) {
+  bool add_by_rules(RankId rank, const Action& action, InstructionId provider) {
+    if (!belongs(action, rank)) return false;
     for_each_provided(pipeline_, action, rank,
                       [&](const Fact& fact) PPSIM_IN_PLACE { add(rank, fact, provider); });
-  }
-
-  /// Invalid when no action of the rank provides the fact.
-  [[nodiscard]] PPSIM_IN_PLACE InstructionId provider(RankId rank, const Fact& fact) const {
-    if (!is_dense(rank, fact)) return sparse_provider(rank, fact);
-    const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(fact.kind)];
-    return table.empty() ? InstructionId() : table[cell(fact)];
-  }
-
-  /// From now on for_each_provider knows what can be known once for all microbatches.
-  void know_passes();
-  /// Calls visit(provider) for what an action waits for. False, without a call, where the rules have to be
-  /// asked: nothing is known of the action, or it waits for something that no action provides.
-  template <class Visit>
-  [[nodiscard]] bool for_each_provider(const Action& action, Visit&& visit) const {
-    if (passes_.empty() || !numbers_.has(action)) return false;
-    const Pass& pass = passes_[numbers_(action)];
-    const std::span<const Need> needs = std::span(needs_).subspan(pass.first, pass.count);
-    const auto is_missing = [&](const Need& need) {
-      return !need.is_optional && !provider(need, action).valid();
-    };
-    if (!pass.is_known || std::ranges::any_of(needs, is_missing)) return false;
-    for (const Need& need : needs) {
-      if (const InstructionId found = provider(need, action); found.valid()) visit(found);
-    }
     return true;
-  }
-
- private:
-  struct Need {
-    FactKind kind = FactKind::forward_done;
-    bool is_optional = false;
-    std::uint32_t first_cell = 0;  ///< of microbatch 0, in the table of the kind
-  };
-  struct Pass {
-    std::uint32_t first = 0;  ///< of needs_
-    std::uint32_t count = 0;
-    bool is_known = false;
-  };
-  void find(const Action& action);
-  [[nodiscard]] InstructionId provider(const Need& need, const Action& action) const {
-    const std::vector<InstructionId>& table = dense_[static_cast<std::size_t>(need.kind)];
-    return table.empty() ? InstructionId() : table[need.first_cell + action.mb().index()];
   }
 
   /// Facts about one stage live on the stage's rank alone, so a dense table per kind is enough. Callers know
@@ -140,7 +180,7 @@ class FactIndex {
   std::size_t cells_ = 0;                      ///< of a dense table
   std::size_t slices_;
   PassNumbers numbers_;
-  std::vector<Pass> passes_;  ///< by number; none until they are known
+  std::vector<Pass> passes_;  ///< by number
   std::vector<Need> needs_;
   std::array<std::vector<InstructionId>, kFactKindCount> dense_;
   std::map<std::pair<RankId, Fact>, InstructionId> sparse_;

@@ -3,8 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
@@ -16,18 +14,12 @@ namespace ppsim {
 /// microbatch holds for all of its route, so that tables by these numbers take the place of the rules.
 class PassNumbers {
  public:
-  static constexpr std::array kPasses = {OpKind::forward, OpKind::backward, OpKind::backward_input,
-                                         OpKind::backward_weight, OpKind::recompute};
-  static constexpr std::array kTransfers = {OpKind::send_forward, OpKind::recv_forward, OpKind::send_backward,
-                                            OpKind::recv_backward};
-
   explicit PassNumbers(const Pipeline& pipeline)
       : pipeline_(pipeline),
         is_regular_(pipeline.slices() == 1 && !pipeline.asynchronous() &&
                     pipeline.spec().routes.size() * stages() <= kMaxRows) {
     std::uint8_t number = 0;
-    for (const OpKind kind : kPasses) number_of_[static_cast<std::size_t>(kind)] = number++;
-    for (const OpKind kind : kTransfers) number_of_[static_cast<std::size_t>(kind)] = number++;
+    for (const OpKind kind : kNumbered) number_of_[static_cast<std::size_t>(kind)] = number++;
   }
 
   /// 0 where microbatches differ.
@@ -43,23 +35,13 @@ class PassNumbers {
         pipeline_.route_of(action.mb()).index() * kKinds + number_of_[static_cast<std::size_t>(action.kind)];
     return row * stages() + action.stage().index();
   }
-  /// Calls visit(action) once for each number of an action of one of these kinds; a transfer has no peer.
-  template <class Visit>
-  void for_each(std::span<const OpKind> kinds, Visit&& visit) const {
-    if (!is_regular_) return;
-    std::vector<MicrobatchId> first(pipeline_.spec().routes.size());
-    for (MicrobatchId mb(pipeline_.microbatches() - 1); mb.valid(); mb = MicrobatchId(mb.value() - 1))
-      first[pipeline_.route_of(mb).index()] = mb;
-    for (const MicrobatchId mb : first) {
-      for (const StageId stage : pipeline_.stage_ids()) {
-        if (!mb.valid() || !pipeline_.on_route(stage, mb)) continue;
-        for (const OpKind kind : kinds) visit(make_action(kind, stage.value(), mb.value()));
-      }
-    }
-  }
 
  private:
-  static constexpr std::size_t kKinds = kPasses.size() + kTransfers.size();
+  static constexpr std::array kNumbered = {
+      OpKind::forward,         OpKind::backward,      OpKind::backward_input,
+      OpKind::backward_weight, OpKind::recompute,     OpKind::send_forward,
+      OpKind::recv_forward,    OpKind::send_backward, OpKind::recv_backward};
+  static constexpr std::size_t kKinds = kNumbered.size();
   static constexpr std::size_t kMaxRows = 1 << 18;  // routes and stages: a file may name many and use few
   static constexpr std::uint8_t kNoNumber = 255;
 

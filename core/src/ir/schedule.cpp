@@ -61,20 +61,19 @@ class RowChecker {
         broken(rank, '(', actions[0], ';', actions[1], ")OVERLAP_F_B needs an F and a B or I");
       }
       for (const Action& action : actions) {
-        if (!may_stand(rank, action)) continue;
-        facts_.add(rank, action, id);
-        completeness_.count(action);
+        if (stands(rank, action, id)) completeness_.count(action);
       }
     }
   }
 
-  bool may_stand(RankId rank, const Action& action) {
+  /// Whether an action may stand in the row, as step `id`.
+  bool stands(RankId rank, const Action& action, InstructionId id) {
     if (!ids_in_range(rank, action)) return false;
     if (names_peer_stage(action.kind)) {
       broken(rank, action, " is a transfer between stages, which lowering adds; expected computation only");
       return false;
     }
-    if (facts_.belongs(action, rank)) return true;
+    if (facts_.add(rank, action, id)) return true;
     if (info(action.kind).subject == Subject::stage && pipeline_.rank_of(action.stage()) != rank) {
       broken(rank, action, " stands here, expected on rank ", pipeline_.rank_of(action.stage()));
     } else {
@@ -111,6 +110,7 @@ class RowChecker {
   }
 
   void check_requirements(RankId rank, const Action& action, InstructionId at) {
+    if (facts_.has_needs_before(action, at)) return;
     for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) PPSIM_IN_PLACE {
       if (comes_from_elsewhere(fact.kind)) return;
       const InstructionId provider = facts_.provider(rank, fact);
