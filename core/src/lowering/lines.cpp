@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/check.hpp"
+
 namespace ppsim::lowering {
 
 void LineRow::replace(const std::vector<Line>& lines) {
@@ -17,6 +19,17 @@ void LineRow::name_lines() {
   names_.reserve(actions_.capacity());
   for (std::size_t i = names_.size(); i < actions_.size(); ++i)
     names_.push_back({-1, static_cast<std::int32_t>(i)});
+}
+
+void LineWriter::finish() {
+  const std::size_t lines = size();
+  PPSIM_CHECK(lines <= row_->actions_.size(), "more lines than there is room for");
+  row_->actions_.resize(lines);
+  if (time_ != nullptr) row_->times.resize(lines);
+  if (pairs_.empty()) return;
+  row_->name_lines();
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    row_->names_[pairs_[i]].second = static_cast<std::int32_t>(i);
 }
 
 std::vector<RankRange> ranges_of(const LineRows& rows) {

@@ -23,7 +23,7 @@ class LineRow {
  public:
   std::vector<Action> seconds;
   std::vector<AfterEdge> after;
-  std::vector<Nanoseconds> times;  ///< parallel to the lines where the order needs them, else empty
+  LargeVector<Nanoseconds> times;  ///< parallel to the lines where the order needs them, else empty
 
   [[nodiscard]] std::size_t size() const { return actions_.size(); }
   [[nodiscard]] Line line(std::size_t i) const {
@@ -31,6 +31,8 @@ class LineRow {
     return {actions_[i], names_[i].second, names_[i].id};
   }
   [[nodiscard]] const Action& action(std::size_t i) const { return actions_[i]; }
+  /// The first of each line.
+  [[nodiscard]] std::span<const Action> actions() const { return actions_; }
 
   void reserve(std::size_t lines) { actions_.reserve(lines); }
   void add(const Action& action) {
@@ -68,8 +70,44 @@ class LineRow {
     std::int32_t id = -1;
   };
 
-  std::vector<Action> actions_;  ///< the first of each line
+  friend class LineWriter;
+
+  LargeVector<Action> actions_;  ///< the first of each line
   std::vector<Name> names_;      ///< the rest of each line; empty where all are single and ids are places
+};
+
+/// Writes the lines of a row, one after another, into room for all of them.
+class LineWriter {
+ public:
+  /// Requires: the row is empty, and outlives it. With `keep_times` each line has its time.
+  LineWriter(LineRow& row, std::size_t room, bool keep_times) : row_(&row) {
+    row.actions_.resize(room);
+    next_ = row.actions_.data();
+    if (!keep_times) return;
+    row.times.resize(room);
+    time_ = row.times.data();
+  }
+
+  /// Requires: room for the line.
+  void add(const Action& action, Nanoseconds time) {
+    *next_++ = action;
+    if (time_ != nullptr) *time_++ = time;
+  }
+  void add_pair(const Action& action, const Action& second, Nanoseconds time) {
+    pairs_.push_back(size());
+    row_->seconds.push_back(second);
+    add(action, time);
+  }
+  /// The lines that are written.
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(next_ - row_->actions_.data()); }
+  /// Gives back the room that is left. The row has its lines from now on.
+  void finish();
+
+ private:
+  LineRow* row_;
+  Action* next_ = nullptr;
+  Nanoseconds* time_ = nullptr;     ///< null without times
+  std::vector<std::size_t> pairs_;  ///< lines of two actions
 };
 
 using LineRows = IdVector<RankId, LineRow>;

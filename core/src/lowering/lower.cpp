@@ -330,7 +330,11 @@ Expected<LineRows> insert_transfers(const Lowering& lowering, const StepRows& ro
   for (int r = 0; r < rows.ranks(); ++r) steps += rows[RankId(r)].size();
   Follower<WalkItems> follower(
       [&](const WalkItems& items) {
-        for (const EarliestTimes::Item& item : items) inserter.add(item);
+        constexpr std::size_t kAhead = 24;  // items whose steps come from memory meanwhile
+        for (std::size_t i = 0; i < items.size(); ++i) {
+          if (i + kAhead < items.size()) inserter.expect(items[i + kAhead]);
+          inserter.add(items[i]);
+        }
       },
       rank_ranges(rows.ranks(), steps).size() > 1);
   const auto walked = walk(lowering.pipeline, rows, lowering.costs,

@@ -3,8 +3,8 @@
 namespace ppsim::lowering {
 namespace {
 
-/// Rows of the right capacity: at full size every row of lines is many megabytes.
-LineRows reserved_rows(const TransferIndex& transfers, const StepRows& rows, bool keep_times) {
+/// How many lines each row will have, or a few more.
+std::vector<std::size_t> line_counts(const TransferIndex& transfers, const StepRows& rows) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(rows.ranks()), 0);
   for (std::size_t r = 0; r < counts.size(); ++r) {
     const std::span<const Step> row = rows[RankId(static_cast<std::int32_t>(r))];
@@ -18,33 +18,28 @@ LineRows reserved_rows(const TransferIndex& transfers, const StepRows& rows, boo
       }
     }
   }
-  LineRows result(counts.size());
-  for (std::size_t r = 0; r < counts.size(); ++r) {
-    LineRow& row = result[RankId(static_cast<std::int32_t>(r))];
-    row.reserve(counts[r]);
-    if (keep_times) row.times.reserve(counts[r]);
-  }
-  return result;
+  return counts;
 }
 
 }  // namespace
 
 TransferInserter::TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times)
     : rows_(rows),
-      keep_times_(keep_times),
       transfers_(pipeline),
-      lines_(reserved_rows(transfers_, rows, keep_times)),
-      line_of_step_(static_cast<std::size_t>(rows.ranks())) {}
+      lines_(static_cast<std::size_t>(rows.ranks())),
+      line_of_step_(static_cast<std::size_t>(rows.ranks())) {
+  const std::vector<std::size_t> counts = line_counts(transfers_, rows);
+  for (const RankId rank : lines_.ids()) writers_.push_back({lines_[rank], counts[rank.index()], keep_times});
+}
 
 void TransferInserter::add(const EarliestTimes::Item& item) {
   const std::span<const Action> actions = rows_[item.rank][static_cast<std::size_t>(item.position)].actions();
-  LineRow& own = lines_[item.rank];
+  LineWriter& own = writers_[item.rank];
   if (actions.size() == 2) {
-    own.add_pair(actions[0], actions[1]);
+    own.add_pair(actions[0], actions[1], item.start);
   } else {
-    own.add(actions[0]);
+    own.add(actions[0], item.start);
   }
-  set_time(own, item.start);
   if (!rows_.after(item.rank).empty()) {
     std::vector<std::int32_t>& lines = line_of_step_[item.rank];
     lines.resize(rows_[item.rank].size(), -1);
@@ -52,20 +47,14 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
   }
   for (const Action& action : actions) {
     transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
-      LineRow& other = lines_[receiver];
-      own.add(send);
-      set_time(own, item.end);
-      other.add(receive);
-      set_time(other, item.end);
+      own.add(send, item.end);
+      writers_[receiver].add(receive, item.end);
     });
   }
 }
 
-void TransferInserter::set_time(LineRow& row, Nanoseconds time) const {
-  if (keep_times_) row.times.push_back(time);
-}
-
 LineRows TransferInserter::finish() && {
+  for (LineWriter& writer : writers_) writer.finish();
   for (int r = 0; r < rows_.ranks(); ++r) {
     const std::vector<std::int32_t>& lines = line_of_step_[RankId(r)];
     for (const AfterEdge& edge : rows_.after(RankId(r))) {

@@ -15,18 +15,22 @@ class TransferInserter {
   /// Requires: pipeline and rows outlive it.
   TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times);
 
+  /// Fetches what `add` will read of an item that comes soon: steps of many ranks lie far from each other.
+  void expect(const EarliestTimes::Item& item) const {
+    const Step* const step = &rows_[item.rank][static_cast<std::size_t>(item.position)];
+    __builtin_prefetch(step);
+    __builtin_prefetch(reinterpret_cast<const char*>(step + 1) - 1);
+  }
   /// The next item of the walk.
   void add(const EarliestTimes::Item& item);
   /// Requires: the whole walk was added.
   [[nodiscard]] LineRows finish() &&;
 
  private:
-  void set_time(LineRow& row, Nanoseconds time) const;
-
   const StepRows& rows_;
-  bool keep_times_;
   TransferIndex transfers_;
   LineRows lines_;
+  IdVector<RankId, LineWriter> writers_;
   IdVector<RankId, std::vector<std::int32_t>> line_of_step_;  ///< for rows that order steps by `after`
 };
 
