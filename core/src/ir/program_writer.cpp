@@ -77,6 +77,26 @@ void ProgramWriter::Part::append(const Action& action, CommunicatorId communicat
   write_action(action, communicator);
 }
 
+void ProgramWriter::Part::append(std::span<const Action> actions,
+                                 std::span<const CommunicatorId> communicators) {
+  Program& program = writer_->program_;
+  if (!program.is_plain_) {
+    for (std::size_t a = 0; a < actions.size(); ++a) append(actions[a], communicators[a]);
+    return;
+  }
+  check_room(actions.size());
+  const InstructionContext context{program.pipeline_, program.communicators_};
+  for (std::size_t a = 0; a < actions.size(); ++a) {
+    if (is_plainly_good(context, rank_, actions[a], communicators[a])) continue;
+    const InstructionPlace place{rank_, next_instruction_ + a - row_begin_, row_end_ - row_begin_};
+    check_instruction(context, place, {actions.subspan(a, 1), communicators.subspan(a, 1), {}}, rules_);
+  }
+  std::ranges::copy(actions, program.actions_.data() + next_action_);
+  std::ranges::copy(communicators, program.action_communicator_.data() + next_action_);
+  next_instruction_ += actions.size();
+  next_action_ += actions.size();
+}
+
 void ProgramWriter::Part::check_room(std::size_t actions) const {
   PPSIM_CHECK(next_instruction_ < row_end_ && next_action_ + actions <= actions_end_,
               "a row is longer than announced");

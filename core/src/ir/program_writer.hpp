@@ -42,6 +42,8 @@ class ProgramWriter {
     void append(const InstructionView& instruction);
     /// A single action and its communicator, which is invalid for computation.
     void append(const Action& action, CommunicatorId communicator);
+    /// Many such actions. Requires: a communicator for each.
+    void append(std::span<const Action> actions, std::span<const CommunicatorId> communicators);
 
    private:
     friend class ProgramWriter;

@@ -1,5 +1,6 @@
 #include "lowering/build_program.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "communicator_assignment.hpp"
@@ -14,18 +15,19 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
   auto edge = edges.begin();
   std::vector<int> after;
   part.begin_row(rank);
-  const auto append = [&](const Action& action) {
-    part.append(action, is_communication(action.kind) ? assignment.of(action, rank) : CommunicatorId());
+  const auto communicator_of = [&](const Action& action) {
+    return is_communication(action.kind) ? assignment.of(action, rank) : CommunicatorId();
   };
   if (row.seconds.empty() && edges.empty()) {  // nearly all
-    for (std::size_t i = 0; i < row.size(); ++i) append(row.action(i));
-    return;
+    std::vector<CommunicatorId> communicators(row.size());
+    std::ranges::transform(row.actions(), communicators.begin(), communicator_of);
+    return part.append(row.actions(), communicators);
   }
   for (std::size_t i = 0; i < row.size(); ++i) {
     const Line line = row.line(i);
     const bool waits = edge != edges.end() && edge->later == static_cast<std::int32_t>(i);
     if (line.second < 0 && !waits) {
-      append(line.action);
+      part.append(line.action, communicator_of(line.action));
       continue;
     }
     std::array<Action, 2> actions;
@@ -33,8 +35,7 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
     std::size_t count = 0;
     row.for_each_action(line, [&](const Action& action) {
       actions[count] = action;
-      if (is_communication(action.kind)) communicators[count] = assignment.of(action, rank);
-      ++count;
+      communicators[count++] = communicator_of(action);
     });
     after.clear();
     for (; edge != edges.end() && edge->later == static_cast<std::int32_t>(i); ++edge)
