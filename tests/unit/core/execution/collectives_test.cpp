@@ -176,6 +176,34 @@ TEST(Collectives, LoweringLeavesSummedEdgesToThem) {
   }
 }
 
+TEST(Collectives, HoldBackThePassesBehindThemInALowering) {
+  PipelineSpec spec = sharded_head();
+  spec.microbatches = 2;
+  ScheduleBuilder builder("by hand", Pipeline::make(spec).value());
+  const auto add = [&](OpKind kind, int stage, int microbatch) {
+    builder.add(kind, StageId(stage), MicrobatchId(microbatch));
+  };
+  const auto meet = [&](int id, int microbatch) {
+    for (int r = 0; r < 2; ++r) builder.add(RankId(r), make_action(OpKind::collective, id, microbatch));
+  };
+  // Rank 0 comes to the softmax of microbatch 0 before rank 1 has its part of it.
+  add(OpKind::forward, 0, 0);
+  add(OpKind::forward, 1, 0);
+  add(OpKind::forward, 0, 1);
+  add(OpKind::forward, 2, 1);
+  add(OpKind::forward, 2, 0);
+  for (const int microbatch : {0, 1}) {
+    meet(0, microbatch);
+    for (const int stage : {1, 2}) add(OpKind::backward, stage, microbatch);
+    meet(1, microbatch);
+    add(OpKind::backward, 0, microbatch);
+    if (microbatch == 0) add(OpKind::forward, 1, 1);
+  }
+  const Program program = lowered(builder.build().value());
+  EXPECT_EQ(first_violation(program), "");
+  EXPECT_TRUE(finishes(program));
+}
+
 TEST(Collectives, StandOnlyBetweenPassesOfMembers) {
   PipelineSpec spec = sharded_head();
   spec.collectives[CollectiveId(0)].members = {RankId(0)};
