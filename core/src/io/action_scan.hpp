@@ -56,6 +56,19 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 /// there is none or where it does not fit in 31 bits.
 [[nodiscard]] std::optional<std::int32_t> take_number(std::string_view& text);
 
+/// The same of a number of at most nine digits; -1 where `take_number` must judge.
+[[nodiscard]] inline std::int32_t take_short_number(std::string_view& text) {
+  constexpr std::size_t kDigits = 9;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::int32_t value = 0;
+  std::size_t length = 0;
+  for (; length < text.size() && length <= kDigits && is_digit(text[length]); ++length)
+    value = length < kDigits ? 10 * value + (text[length] - '0') : value;
+  if (length == 0 || length > kDigits || (length > 1 && text[0] == '0')) return -1;
+  text.remove_prefix(length);
+  return value;
+}
+
 /// Text of a file, fit for a message: short, on one line, in ASCII.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t longest = 60);
 

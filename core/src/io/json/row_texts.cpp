@@ -1,5 +1,7 @@
 #include "row_texts.hpp"
 
+#include <array>
+
 namespace ppsim {
 namespace {
 
@@ -31,14 +33,19 @@ class RowReader {
   bool string(std::string_view& out) {
     if (!take('"')) return false;
     const std::size_t begin = at_;
-    while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+    while (at_ < text_.size() && kIsPlain[static_cast<unsigned char>(text_[at_])]) ++at_;
     out = text_.substr(begin, at_ - begin);
     return at_ < text_.size() && text_[at_++] == '"';
   }
 
  private:
   static bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-  static bool is_plain(char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
+  /// By character: whether it stands for itself in a string.
+  static constexpr std::array<bool, 256> kIsPlain = [] {
+    std::array<bool, 256> is_plain = {};
+    for (std::size_t c = 0x20; c < 0x7f; ++c) is_plain[c] = c != '"' && c != '\\';
+    return is_plain;
+  }();
 
   std::string_view text_;
   std::size_t at_;
@@ -65,10 +72,10 @@ std::optional<LiftedRows> lifted(std::string_view text, const std::string& key, 
 std::optional<LiftedRows> lift_rows(std::string_view text) {
   std::optional<LiftedRows> found;
   for (const std::string key : {"rows", "ranks"}) {
-    const std::string quoted = '"' + key + '"';
-    for (std::size_t at = text.find(quoted); at != std::string_view::npos; at = text.find(quoted, at + 1)) {
-      RowReader reader(text, at + quoted.size());
-      if (!reader.take(':')) continue;
+    const std::string ending = key + '"';  // quotes are many, and these letters few
+    for (std::size_t at = text.find(ending); at != std::string_view::npos; at = text.find(ending, at + 1)) {
+      RowReader reader(text, at + ending.size());
+      if (at == 0 || text[at - 1] != '"' || !reader.take(':')) continue;
       auto rows = lifted(text, key, reader.at());
       if (rows && found) return std::nullopt;
       if (rows) found = std::move(rows);

@@ -32,20 +32,6 @@ Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet&
   return {};
 }
 
-/// Takes a number of at most nine digits from the start of `text`; -1 where there is none, or one that
-/// `take_number` must judge.
-std::int32_t take_short_number(std::string_view& text) {
-  constexpr std::size_t kDigits = 9;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::int32_t value = 0;
-  std::size_t length = 0;
-  for (; length < text.size() && length <= kDigits && is_digit(text[length]); ++length)
-    value = length < kDigits ? 10 * value + (text[length] - '0') : value;
-  if (length == 0 || length > kDigits || (length > 1 && text[0] == '0')) return -1;
-  text.remove_prefix(length);
-  return value;
-}
-
 /// Takes a pass as nearly all cells are, such as `2F0`, from the start of `text`; nothing where another
 /// action stands there, or none.
 std::optional<TorchAction> take_pass(std::string_view& text,
