@@ -25,7 +25,7 @@ FakeEvent* FakeGpu::event(CUevent_st* handle, const char* call, int process) {
 void FakeGpu::fill_events(CudaTable& cuda, int process) {
   cuda.event_create = [this, process](CUevent_st** out, unsigned int flags) {
     const Lock lock(mutex_);
-    creating("an event");
+    creating(process, "an event");
     needs_context("cuEventCreate");
     const bool timing = (flags & kCudaEventDisableTiming) == 0;
     const bool shared = (flags & kCudaEventInterprocess) != 0;

@@ -48,13 +48,15 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
       memory_(faults_, options.pinned_folder),
       machine_(faults_, memory_, options.one_queue),
-      nccl_({faults_, machine_, ends_, options.transfer_ns, [this](auto what) { count(what); },
-             [this](const std::string& what) { creating(what); }, [this] { return in_step(); },
+      nccl_({faults_, machine_, ends_, options.transfer_ns,
+             [this](int process, auto what) { count(process, what); },
+             [this](int process, const std::string& what) { creating(process, what); },
+             [this](int process) { return in_step(process); },
              [this] { return environment_["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"; }}) {
   if (options.one_queue) environment_["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
 }
 
-GpuApi FakeGpu::api(int host) {
+GpuApi FakeGpu::api(int host, const std::string& machine) {
   GpuApi api;
   const int first = host * options_.devices;
   const int process = [&] {
@@ -69,11 +71,11 @@ GpuApi FakeGpu::api(int host) {
   fill_events(api.cuda, process);
   fill_ipc(api.cuda, process);
   fill_values(api.cuda);
-  fill_graphs(api.cuda);
+  fill_graphs(api.cuda, process);
   fill_green(api.cuda, process);
-  fill_communicators(api.nccl);
+  fill_communicators(api.nccl, process, machine);
   fill_operations(api.nccl);
-  fill_host(api);
+  fill_host(api, process);
   return api;
 }
 
@@ -86,26 +88,27 @@ FakeStream* FakeGpu::stream(CUstream_st* handle, const char* call) {
 }
 
 std::string FakeGpu::mark() {
-  const std::vector<std::string>& own = marks_[std::this_thread::get_id()];
+  const std::vector<std::string>& own = marks_[std::this_thread::get_id()].open;
   return own.empty() ? "the host" : own.back();
 }
 
-/// A step is what the host does within the mark of that name.
-bool FakeGpu::in_step() const {
-  return std::any_of(marks_.begin(), marks_.end(), [](const auto& thread) {
-    return std::find(thread.second.begin(), thread.second.end(), "PP:step") != thread.second.end();
+/// A step of a process is what its host does within the mark of that name, on whatever thread.
+bool FakeGpu::in_step(int process) const {
+  return std::any_of(marks_.begin(), marks_.end(), [process](const auto& thread) {
+    const auto& [owner, open] = thread.second;
+    return owner == process && std::find(open.begin(), open.end(), "PP:step") != open.end();
   });
 }
 
-void FakeGpu::count(std::size_t FakeCounts::*what) {
+void FakeGpu::count(int process, std::size_t FakeCounts::*what) {
   ++(books_.all.*what);
-  if (!in_step()) return;
+  if (!in_step(process)) return;
   ++(books_.in_steps.*what);
   ++(books_.of_actions[mark()].*what);
 }
 
-void FakeGpu::creating(const std::string& what) {
-  if (in_step()) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
+void FakeGpu::creating(int process, const std::string& what) {
+  if (in_step(process)) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
 }
 
 /// A thread has none until it makes one current.
@@ -121,10 +124,10 @@ void FakeGpu::frees_or_asks(const char* call) {
 }
 
 int FakeGpu::allocate(std::size_t bytes, const FakeMemory::Wanted& wanted, std::byte** out) {
-  creating(wanted.what);
+  creating(wanted.process, wanted.what);
   needs_context("an allocation");
   frees_or_asks("an allocation");
-  count(&FakeCounts::allocations);
+  count(wanted.process, &FakeCounts::allocations);
   if (allocated_ + bytes > options_.memory) return kCudaOutOfMemory;
   allocated_ += bytes;
   *out = memory_.allocate(bytes, wanted);
@@ -140,11 +143,10 @@ void FakeGpu::launch(CUstream_st* handle, TaskDraft kernel) {
   const Lock lock(mutex_);
   FakeStream* const on = stream(handle, "a kernel");
   if (on == nullptr) return;
-  const bool loads = !kernel.kernel.empty() && loaded_.insert(kernel.kernel).second;
-  // Between the steps of one process the streams of another one are none of its device's.
-  if (loads && mark() != "PP:prepare") creating("the kernel " + kernel.kernel);
+  const bool loads = !kernel.kernel.empty() && loaded_.emplace(on->process, kernel.kernel).second;
+  if (loads) creating(on->process, "the kernel " + kernel.kernel);
   kernel.name = mark() + " on " + on->name;
-  count(&FakeCounts::launches);
+  count(on->process, &FakeCounts::launches);
   machine_.enqueue(*on, std::move(kernel));
 }
 
@@ -264,7 +266,7 @@ void FakeGpu::fill_memory(CudaTable& cuda, int process) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "a copy");
     if (on == nullptr) return kInvalidHandle;
-    count(&FakeCounts::launches);
+    count(on->process, &FakeCounts::launches);
     TaskDraft copy{.name = "the copy of " + mark() + " on " + on->name, .duration = options_.copy_ns};
     copy.reads.emplace_back(memory_at(from), bytes);
     copy.writes.emplace_back(memory_at(to), bytes);
@@ -276,7 +278,7 @@ void FakeGpu::fill_memory(CudaTable& cuda, int process) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "a fill");
     if (on == nullptr) return kInvalidHandle;
-    count(&FakeCounts::launches);
+    count(on->process, &FakeCounts::launches);
     TaskDraft fill{.name = "the fill of " + mark() + " on " + on->name};
     fill.writes.emplace_back(memory_at(to), bytes);
     fill.work = [=] { std::memset(memory_at(to), value, bytes); };
@@ -295,7 +297,7 @@ void FakeGpu::fill_streams(CudaTable& cuda, int process) {
   };
   cuda.stream_create = [this, process](CUstream_st** out, unsigned int, int) {
     const Lock lock(mutex_);
-    creating("a stream");
+    creating(process, "a stream");
     needs_context("cuStreamCreate");
     const int device = current_device();
     *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(
@@ -351,14 +353,16 @@ void FakeGpu::forget_thread() {
 /// That of the thread's context.
 int FakeGpu::current_device() { return device_of(current_[std::this_thread::get_id()]); }
 
-void FakeGpu::fill_host(GpuApi& api) {
-  api.marks.push = [this](const char* name) {
+void FakeGpu::fill_host(GpuApi& api, int process) {
+  api.marks.push = [this, process](const char* name) {
     const Lock lock(mutex_);
-    marks_[std::this_thread::get_id()].emplace_back(name);
+    Marks& own = marks_[std::this_thread::get_id()];
+    own.process = process;
+    own.open.emplace_back(name);
   };
   api.marks.pop = [this] {
     const Lock lock(mutex_);
-    marks_[std::this_thread::get_id()].pop_back();
+    marks_[std::this_thread::get_id()].open.pop_back();
   };
   api.environment.get = [this](const std::string& name) {
     const Lock lock(mutex_);

@@ -49,9 +49,9 @@ class FakeGpu {
   explicit FakeGpu(const FakeGpuOptions& options = {});
 
   /// The tables, as a process of their own has them: what it makes is its own, and others of its host get it
-  /// by CUDA IPC. A host has devices of its own. A test wraps entries of them to inject faults. Requires: an
-  /// object that outlives them.
-  [[nodiscard]] GpuApi api(int host = 0);
+  /// by CUDA IPC. A host has devices of its own. A test wraps entries of them to inject faults. `machine`:
+  /// its NCCL_HOSTID. Requires: an object that outlives them.
+  [[nodiscard]] GpuApi api(int host = 0, const std::string& machine = {});
 
   /// Lets time pass to the next completion. Returns: false where nothing can complete.
   bool advance();
@@ -82,6 +82,11 @@ class FakeGpu {
     FakeGraph* graph = nullptr;
     bool alive = true;
   };
+  /// Of a thread of the host of a process.
+  struct Marks {
+    int process = 0;
+    std::vector<std::string> open = {};
+  };
 
   void fill_devices(CudaTable& cuda, int first);
   void fill_memory(CudaTable& cuda, int process);
@@ -89,22 +94,23 @@ class FakeGpu {
   void fill_events(CudaTable& cuda, int process);
   void fill_ipc(CudaTable& cuda, int process);
   void fill_values(CudaTable& cuda);
-  void fill_graphs(CudaTable& cuda);
+  void fill_graphs(CudaTable& cuda, int process);
   void fill_green(CudaTable& cuda, int process);
   void fill_contexts(CudaTable& cuda, int first);
-  void fill_communicators(NcclTable& nccl);
+  void fill_communicators(NcclTable& nccl, int process, const std::string& machine);
   void fill_operations(NcclTable& nccl);
-  void fill_host(GpuApi& api);
+  void fill_host(GpuApi& api, int process);
 
   [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call, int process);
   [[nodiscard]] std::string mark();
   [[nodiscard]] int current_device();
   [[nodiscard]] int host_of(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
-  [[nodiscard]] bool in_step() const;
-  void count(std::size_t FakeCounts::*what);
+  [[nodiscard]] bool in_step(int process) const;
+  void count(int process, std::size_t FakeCounts::*what);
+  int abort(ncclComm* one);
   int end_group(const std::function<int()>& end);
-  void creating(const std::string& what);
+  void creating(int process, const std::string& what);
   void needs_context(const char* call);
   void frees_or_asks(const char* call);
   [[nodiscard]] int allocate(std::size_t bytes, const FakeMemory::Wanted& wanted, std::byte** out);
@@ -117,14 +123,14 @@ class FakeGpu {
   Ends ends_;
   FakeNccl nccl_;
   std::recursive_mutex mutex_;
-  std::map<std::thread::id, std::vector<std::string>> marks_;
+  std::map<std::thread::id, Marks> marks_;
   std::vector<std::string> stuck_at_jump_;
   std::map<std::string, std::string> environment_;
   std::deque<Executable> executables_;
   std::map<CUgreenCtx_st*, bool> green_;  ///< whether it is alive
   std::map<std::thread::id, CUctx_st*> current_;
   std::multiset<std::thread::id> capturing_;
-  std::set<std::string> loaded_;  ///< kernels
+  std::set<std::pair<int, std::string>> loaded_;  ///< kernels, by each process
   /// Where the communicators of a split go once all have come, by the one that is split.
   std::map<ncclComm*, std::vector<std::pair<ncclComm**, ncclComm*>>> splitting_;
   std::vector<int> contexts_;  ///< per device: how often it is retained

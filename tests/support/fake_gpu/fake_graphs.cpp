@@ -10,7 +10,7 @@ constexpr unsigned int kGroupSize = 8;
 
 }  // namespace
 
-void FakeGpu::fill_graphs(CudaTable& cuda) {
+void FakeGpu::fill_graphs(CudaTable& cuda, int process) {
   cuda.capture_begin = [this](CUstream_st* handle, int) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "cuStreamBeginCapture");
@@ -28,9 +28,9 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
     *graph = reinterpret_cast<CUgraph_st*>(made);
     return made == nullptr ? kInvalidValue : kCudaSuccess;
   };
-  cuda.graph_instantiate = [this](CUgraphExec_st** out, CUgraph_st* graph, CudaFlags) {
+  cuda.graph_instantiate = [this, process](CUgraphExec_st** out, CUgraph_st* graph, CudaFlags) {
     const Lock lock(mutex_);
-    creating("a graph");
+    creating(process, "a graph");
     for (const std::string& task : reinterpret_cast<FakeGraph*>(graph)->unjoined) {
       faults_.add(FaultKind::bad_capture, task + " is not joined before its capture ends");
     }
@@ -111,7 +111,7 @@ void FakeGpu::fill_green(CudaTable& cuda, int process) {
   cuda.green_context_stream = [this, process](CUstream_st** out, CUgreenCtx_st* context, unsigned int flags,
                                               int) {
     const Lock lock(mutex_);
-    creating("a stream");
+    creating(process, "a stream");
     if (!green_[context]) return kInvalidHandle;
     if (flags != kCudaStreamNonBlocking) return kInvalidValue;
     const int device = current_device();

@@ -43,7 +43,7 @@ void FakeGpu::fill_ipc(CudaTable& cuda, int process) {
   };
   cuda.ipc_memory_open = [this, process](CudaAddress* address, CudaIpcHandle handle, unsigned int flags) {
     const Lock lock(mutex_);
-    creating("a mapping of borrowed memory");
+    creating(process, "a mapping of borrowed memory");
     needs_context("cuIpcOpenMemHandle");
     if (flags != kCudaIpcLazyPeerAccess) return kInvalidValue;
     const auto same_host = [&](int lender) { return host_of(lender) == host_of(process); };
@@ -70,7 +70,7 @@ void FakeGpu::fill_ipc(CudaTable& cuda, int process) {
   };
   cuda.ipc_event_open = [this, process](CUevent_st** out, CudaIpcHandle handle) {
     const Lock lock(mutex_);
-    creating("a borrowed event");
+    creating(process, "a borrowed event");
     needs_context("cuIpcOpenEventHandle");
     auto* const lender = lent_by<FakeEvent>(handle);
     if (!lender->alive || lender->process == process) return kInvalidContext;

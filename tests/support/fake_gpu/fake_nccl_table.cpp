@@ -31,49 +31,42 @@ void fill_texts(NcclTable& nccl) {
 
 }  // namespace
 
-void FakeGpu::fill_communicators(NcclTable& nccl) {
+void FakeGpu::fill_communicators(NcclTable& nccl, int process, const std::string& machine) {
   fill_texts(nccl);
   nccl.unique_id = [this](NcclUniqueId* id) {
     const Lock lock(mutex_);
     std::memcpy(id->internal, &++ids_, sizeof ids_);
     return kNcclSuccess;
   };
-  nccl.communicator_init = [this](ncclComm** out, int size, NcclUniqueId id, int rank, NcclConfig* config) {
+  nccl.communicator_init = [this, process, machine](ncclComm** out, int size, NcclUniqueId id, int rank,
+                                                    NcclConfig* config) {
     const Lock lock(mutex_);
     if (!is_good(config)) return kInvalidArgument;
-    creating("a communicator");
+    creating(process, "a communicator");
     needs_context("ncclCommInitRankConfig");
     FakeNccl::Communicator* made = nullptr;
     const int result = nccl_.init(&made, size, std::string(id.internal, sizeof(int)),
-                                  {rank, config->blocking == 1, current_device()});
+                                  {.rank = rank,
+                                   .blocks = config->blocking == 1,
+                                   .device = current_device(),
+                                   .machine = machine,
+                                   .process = process});
     *out = reinterpret_cast<ncclComm*>(made);
     return result;
   };
   // The child is handed out once it is made, by a thread of NCCL's own.
-  nccl.communicator_split = [this](ncclComm* parent, int color, int key, ncclComm** child,
-                                   NcclConfig* config) {
+  nccl.communicator_split = [this, process](ncclComm* parent, int color, int key, ncclComm** child,
+                                            NcclConfig* config) {
     const Lock lock(mutex_);
     if (!is_good(config)) return kInvalidArgument;
-    creating("a communicator");
+    creating(process, "a communicator");
     FakeNccl::Communicator* made = nullptr;
-    const int result = nccl_.split(of(parent), color, {key, config->blocking == 1}, &made);
+    const int result = nccl_.split(of(parent), color, {.rank = key, .blocks = config->blocking == 1}, &made);
     *child = nullptr;
     if (made != nullptr) splitting_[parent].emplace_back(child, reinterpret_cast<ncclComm*>(made));
     return result;
   };
-  nccl.communicator_abort = [this](ncclComm* one) {
-    const Lock lock(mutex_);
-    frees_or_asks("ncclCommAbort");
-    if (nccl_.in_group())
-      faults_.add(FaultKind::bad_call, "ncclCommAbort in an open group, whose end it waits for");
-    for (const FakeGraph* const graph : FakeNccl::graphs_of(*of(one))) {
-      const auto holds = [&](const Executable& e) { return e.alive && e.graph == graph; };
-      if (std::any_of(executables_.begin(), executables_.end(), holds))
-        faults_.add(FaultKind::bad_call, "ncclCommAbort waits for ever for a graph that holds it");
-    }
-    for (const auto& [child, made] : std::exchange(splitting_[one], {})) nccl_.abort(of(made));
-    return nccl_.abort(of(one));
-  };
+  nccl.communicator_abort = [this](ncclComm* one) { return abort(one); };
   nccl.async_error = [this](ncclComm* one, int* error) {
     const Lock lock(mutex_);
     const int result = nccl_.state(of(one), error);
@@ -87,6 +80,20 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     return kNcclSuccess;
   };
   nccl.group_end = [this] { return end_group([this] { return nccl_.group_end(); }); };
+}
+
+int FakeGpu::abort(ncclComm* one) {
+  const Lock lock(mutex_);
+  frees_or_asks("ncclCommAbort");
+  if (nccl_.in_group())
+    faults_.add(FaultKind::bad_call, "ncclCommAbort in an open group, whose end it waits for");
+  for (const FakeGraph* const graph : FakeNccl::graphs_of(*of(one))) {
+    const auto holds = [&](const Executable& e) { return e.alive && e.graph == graph; };
+    if (std::any_of(executables_.begin(), executables_.end(), holds))
+      faults_.add(FaultKind::bad_call, "ncclCommAbort waits for ever for a graph that holds it");
+  }
+  for (const auto& [child, made] : std::exchange(splitting_[one], {})) nccl_.abort(of(made));
+  return nccl_.abort(of(one));
 }
 
 /// A call that waits for others holds nobody else up. Where there is nobody else, time passes at once.

@@ -187,12 +187,13 @@ bool FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
   for (auto piece = found->pieces.find(first);
        piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
     Piece& one = piece->second;
-    if (!one.written) {
+    if (!one.written && found->on_device) {
       faults_.add(FaultKind::never_written, who.name + " reads " + found->what + " at byte " +
                                                 std::to_string(piece->first) + ", which nothing has written");
       return true;
     }
-    check_order(one.writer, who, " reads what is written by ");
+    // Nobody sees what a host writes in pinned memory.
+    if (one.written) check_order(one.writer, who, " reads what is written by ");
     const auto same = std::find_if(one.readers.begin(), one.readers.end(),
                                    [&](const Epoch& e) { return e.lane == who.lane; });
     if (same == one.readers.end()) {

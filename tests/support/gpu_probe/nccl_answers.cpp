@@ -105,8 +105,9 @@ struct Exchange {
 
   /// `transfer` enqueues the message, of bytes `sent`, and the receipt of one of bytes `expected`.
   void run(std::byte sent, std::byte expected, const std::function<void(GpuStream)>& transfer) {
+    // Before a transfer, which may be refused: then the memory is freed at once.
+    static_cast<void>(stream.time_of([&](GpuStream on) { stream.device().fill(on, message.from, sent); }));
     stream.enqueue([&](GpuStream on) {
-      stream.device().fill(on, message.from, sent);
       transfer(on);
       communicator.settle();
     });

@@ -23,12 +23,16 @@ int FakeNccl::init(Communicator** out, int size, const std::string& id, Wanted w
   std::shared_ptr<World>& world = worlds_[id];
   if (world == nullptr)
     world = std::make_shared<World>(World{.name = "the communicator of all", .size = size});
-  // "Duplicate GPU detected", up to NCCL 2.29.
-  if (!world->devices.insert(wanted.device).second) return kNcclInvalidUsage;
-  world->number_of_key[wanted.rank] = wanted.rank;
-  communicators_.push_back({.world = world, .key = wanted.rank, .blocks = wanted.blocks});
-  *out = &communicators_.back();
   OpenGroup& group = open_[std::this_thread::get_id()];
+  // "Duplicate GPU detected", up to NCCL 2.29; in a group by its end.
+  if (!world->devices.emplace(wanted.machine, wanted.device).second) {
+    if (group.depth == 0) return kNcclInvalidUsage;
+    group.duplicates = true;
+  }
+  world->number_of_key[wanted.rank] = wanted.rank;
+  communicators_.push_back(
+      {.world = world, .key = wanted.rank, .blocks = wanted.blocks, .process = wanted.process});
+  *out = &communicators_.back();
   if (wanted.blocks) group.opening.push_back(*out);
   if (group.depth == 0) open(group);
   return kNcclSuccess;
@@ -44,7 +48,7 @@ void FakeNccl::open(OpenGroup& group) {
 
 int FakeNccl::split(Communicator* parent, int color, Wanted wanted, Communicator** out) {
   if (!usable(parent, "ncclCommSplit")) return kNcclInvalidUsage;
-  host_.count(&FakeCounts::splits);
+  host_.count(parent->process, &FakeCounts::splits);
   World& world = *parent->world;
   const std::size_t nth = parent->splits++;
   if (nth >= world.splits.size()) {
@@ -61,7 +65,8 @@ int FakeNccl::split(Communicator* parent, int color, Wanted wanted, Communicator
   }
   child->number_of_key[wanted.rank] = 0;
   ++child->size;
-  communicators_.push_back({.world = child, .key = wanted.rank, .blocks = wanted.blocks});
+  communicators_.push_back(
+      {.world = child, .key = wanted.rank, .blocks = wanted.blocks, .process = parent->process});
   *out = &communicators_.back();
   return kNcclSuccess;
 }
@@ -115,7 +120,7 @@ int FakeNccl::state(Communicator* communicator, int* error) {
   const std::shared_ptr<Group> pending = communicator->pending;
   if (pending == nullptr) return kNcclSuccess;
   constexpr int kPolls = 2;
-  host_.count(&FakeCounts::polls);
+  host_.count(communicator->process, &FakeCounts::polls);
   if (++pending->polls < kPolls || !have_come(*pending)) {
     *error = kNcclInProgress;
     return kNcclSuccess;
@@ -143,17 +148,21 @@ int FakeNccl::add(Operation operation) {
 int FakeNccl::group_end() {
   OpenGroup& open = open_[std::this_thread::get_id()];
   open.depth = std::max(0, open.depth - 1);
+  if (open.depth == 0 && std::exchange(open.duplicates, false)) {
+    open.opening.clear();
+    return kNcclInvalidUsage;
+  }
   if (open.depth == 0) this->open(open);
   if (open.depth > 0 || open.group.operations.empty()) return kNcclSuccess;
   const auto group = std::make_shared<Group>(std::exchange(open.group, {}));
   name_members(*group);
-  if (mixes(*group)) return kNcclInvalidUsage;
+  if (mixes(*group) || sends_to_nobody(*group)) return kNcclInvalidUsage;
   come(*group);
   if (group->operations.front().communicator->blocks) {
     waiting_[std::this_thread::get_id()] = group;
     return go_on();
   }
-  host_.count(&FakeCounts::threads);
+  host_.count(group->operations.front().communicator->process, &FakeCounts::threads);
   for (const Operation& operation : group->operations) operation.communicator->pending = group;
   return kNcclInProgress;
 }
@@ -185,13 +194,25 @@ bool FakeNccl::mixes(const Group& group) {
   return !same;
 }
 
+/// "Trying to send to self without a matching recv": both ends of such a message are in one group.
+bool FakeNccl::sends_to_nobody(const Group& group) {
+  const auto ends = [&](Operation::Kind kind, const Communicator* of) {
+    return std::count_if(group.operations.begin(), group.operations.end(), [&](const Operation& one) {
+      return one.kind == kind && one.communicator == of && one.peer == number(*of);
+    });
+  };
+  return std::any_of(group.operations.begin(), group.operations.end(), [&](const Operation& one) {
+    return ends(Operation::Kind::send, one.communicator) != ends(Operation::Kind::receive, one.communicator);
+  });
+}
+
 /// Those that are the last ones to come connect, which takes long and waits for the host of each.
 void FakeNccl::come(const Group& group) {
   for (const Operation& operation : group.operations) {
     World& world = *operation.communicator->world;
     std::set<int>& here = world.contacts[contact_of(operation)];
     const bool last = here.insert(number(*operation.communicator)).second && here.size() == needed(operation);
-    if (last) host_.creating("a connection of " + world.name);
+    if (last) host_.creating(operation.communicator->process, "a connection of " + world.name);
   }
 }
 
@@ -208,7 +229,8 @@ int FakeNccl::go_on() {
   const bool over = std::any_of(group->operations.begin(), group->operations.end(),
                                 [](const Operation& one) { return !one.communicator->alive; });
   // Inside a step nobody would come to end what never connects; all else about it is held against its user.
-  if (!over && !have_come(*group) && !host_.in_step()) return kNcclInProgress;
+  const bool in_step = host_.in_step(group->operations.front().communicator->process);
+  if (!over && !have_come(*group) && !in_step) return kNcclInProgress;
   waiting_.erase(own);
   if (over) return kInternalError;
   launch(*group);
@@ -262,7 +284,7 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
       streams.push_back(operation.stream);
     }
   }
-  host_.count(&FakeCounts::launches);
+  host_.count(communicator.process, &FakeCounts::launches);
   FakeGraph* const capture = streams.front()->capture;
   TaskDraft begin{.name = operations.front().mark + " in " + communicator.world->name};
   for (FakeStream* const stream : streams) {

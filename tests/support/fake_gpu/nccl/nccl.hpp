@@ -36,9 +36,9 @@ class FakeNccl {
     FakeMachine& machine;
     const Ends& ends;
     Nanoseconds transfer_time;
-    std::function<void(std::size_t FakeCounts::*)> count;
-    std::function<void(const std::string&)> creating;
-    std::function<bool()> in_step;
+    std::function<void(int process, std::size_t FakeCounts::*)> count;
+    std::function<void(int process, const std::string&)> creating;
+    std::function<bool(int process)> in_step;
     std::function<bool()> orders_launches;
   };
   explicit FakeNccl(Host host)
@@ -52,7 +52,9 @@ class FakeNccl {
   struct Wanted {
     int rank = 0;
     bool blocks = false;
-    int device = 0;  ///< of a rank of the communicator of all
+    int device = 0;            ///< of a rank of the communicator of all
+    std::string machine = {};  ///< that NCCL takes it to be on; empty: that of the others without one
+    int process = 0;           ///< and the one that asks for it
   };
   int init(Communicator** out, int size, const std::string& id, Wanted wanted);
   int split(Communicator* parent, int color, Wanted wanted, Communicator** out);
@@ -102,8 +104,8 @@ class FakeNccl {
   struct World {
     std::string name;
     int size = 0;
-    std::set<int> devices = {};        ///< of the communicator of all
-    std::map<int, int> number_of_key;  ///< ranks that are there, by what they are sorted by
+    std::set<std::pair<std::string, int>> devices = {};  ///< of the communicator of all, by machine
+    std::map<int, int> number_of_key;                    ///< ranks that are there, by what they are sorted by
     std::map<std::pair<int, int>, std::deque<TaskId>> sends;  ///< by source and destination
     std::map<std::pair<int, int>, std::deque<TaskId>> receives;
     std::map<int, std::deque<TaskId>> sums;                     ///< by rank
@@ -123,6 +125,7 @@ class FakeNccl {
     Group group;
     int depth = 0;
     std::vector<Communicator*> opening = {};  ///< those that block
+    bool duplicates = false;                  ///< a device is asked for a second rank
   };
 
  public:
@@ -132,6 +135,7 @@ class FakeNccl {
     std::size_t splits = 0;
     std::shared_ptr<Group> pending;
     bool blocks = false;
+    int process = 0;                           ///< whose host calls
     std::map<std::string, std::size_t> lanes;  ///< of its channels
     std::map<FakeGraph*, TaskId> last;         ///< end of its last launch
     bool alive = true;
@@ -142,6 +146,7 @@ class FakeNccl {
   [[nodiscard]] static int number(const Communicator& communicator);
   [[nodiscard]] std::size_t lane_of(Communicator& communicator, const std::string& channel);
   [[nodiscard]] bool mixes(const Group& group);
+  [[nodiscard]] static bool sends_to_nobody(const Group& group);
   [[nodiscard]] static std::string contact_of(const Operation& operation);
   [[nodiscard]] static std::size_t needed(const Operation& operation);
   void open(OpenGroup& group);

@@ -23,6 +23,7 @@ constexpr Nanoseconds kKernel = 1000;
 class GpuProbe : public testing::Test {
  protected:
   void TearDown() override {
+    while (gpu_.advance()) continue;  // what was left on a stream touches what is gone
     gpu_.check_teardown();
     std::ostringstream text;
     for (const Fault& fault : gpu_.faults()) text << fault << '\n';
@@ -152,6 +153,15 @@ TEST_F(GpuProbe, TimesCalls) {
 }
 
 TEST_F(GpuProbe, ARankSendsToItselfInAGroup) { EXPECT_EQ(send_to_itself(machine(), true), "completes"); }
+
+/// As a library of an H100 has it: an error, and no wait.
+TEST_F(GpuProbe, ARankThatSendsToItselfAloneIsRefused) {
+  EXPECT_EQ(send_to_itself(machine(), false), "refused by the fake");
+}
+
+TEST_F(GpuProbe, TwoRanksOnADeviceAreRefused) {
+  EXPECT_EQ(two_ranks_on_a_device(machine()), "refused by the fake");
+}
 
 }  // namespace
 }  // namespace ppsim::test
