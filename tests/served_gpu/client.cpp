@@ -53,6 +53,21 @@ std::string variable(const char* name) {
 
 [[noreturn]] void lost() { throw BackendError(ErrorCode::io, "the strict fake is gone"); }
 
+std::uint64_t number_of(const std::string& text) { return text.empty() ? 0 : std::hash<std::string>()(text); }
+
+/// One for all processes that meet in one place, as what started them says; that of one alone is its own.
+std::uint64_t job_of(std::uint64_t process) {
+  const auto several = [](const char* name) { return !variable(name).empty() && variable(name) != "1"; };
+  if (!several("WORLD_SIZE") && !several("OMPI_COMM_WORLD_SIZE") && !several("SLURM_STEP_NUM_TASKS") &&
+      !several("NCCL_COMM_ID"))
+    return process;
+  std::string place;
+  for (const char* const name :
+       {"MASTER_ADDR", "MASTER_PORT", "NCCL_COMM_ID", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"})
+    place += variable(name) + '\n';
+  return number_of(place);
+}
+
 int connect_to_fake(bool is_presence) {
   static const std::uint64_t process = [] {
     std::random_device random;
@@ -63,7 +78,8 @@ int connect_to_fake(bool is_presence) {
   const int made = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_un address = socket_address(folder());
   Message hello;
-  hello.put(Hello{process, network.st_ino, variable("CUDA_DEVICE_MAX_CONNECTIONS") == "1", is_presence});
+  hello.put(Hello{process, job_of(process), network.st_ino, number_of(variable("NCCL_HOSTID")),
+                  variable("CUDA_DEVICE_MAX_CONNECTIONS") == "1", is_presence});
   if (connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       !send_message(made, hello.bytes()))
     lost();
@@ -221,6 +237,14 @@ NcclTable load_nccl(const std::string& /*path*/) {
 #define PPSIM_CALL(name, symbol, result, parameters) fill(table.name, Call::nccl_##name);
 #include "transport/nccl/nccl_table.def"
 #undef PPSIM_CALL
+  // Processes that do not meet otherwise have the variable in common; numbers from the fake are positive.
+  table.unique_id = [ask = table.unique_id](NcclUniqueId* id) {
+    const std::uint64_t common = number_of(variable("NCCL_COMM_ID"));
+    if (common == 0) return ask(id);
+    const int number = -1 - static_cast<int>(common % INT_MAX);
+    std::memcpy(id->internal, &number, sizeof number);
+    return kNcclSuccess;
+  };
   table.communicator_init = [init = table.communicator_init](ncclComm** out, int size, NcclUniqueId id,
                                                              int rank, NcclConfig* config) {
     call<int>(Call::set_launch_order, variable("NCCL_LAUNCH_ORDER_IMPLICIT"));

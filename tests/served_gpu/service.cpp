@@ -33,14 +33,17 @@ Service::~Service() = default;
 /// What can complete completes, also where no host asks for it.
 void Service::work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const std::shared_ptr<FakeGpu> gpu = job();
-    if (gpu == nullptr || !moves(*gpu)) std::this_thread::sleep_for(kNextLook);
+    bool moved = false;
+    for (const std::shared_ptr<FakeGpu>& gpu : busy()) moved = moves(*gpu) || moved;
+    if (!moved) std::this_thread::sleep_for(kNextLook);
   }
 }
 
-std::shared_ptr<FakeGpu> Service::job() {
+std::vector<std::shared_ptr<FakeGpu>> Service::busy() {
   const std::scoped_lock lock(mutex_);
-  return gpu_;
+  std::vector<std::shared_ptr<FakeGpu>> all;
+  for (const auto& [number, job] : jobs_) all.push_back(job->gpu);
+  return all;
 }
 
 bool Service::moves(FakeGpu& gpu) {
@@ -56,38 +59,41 @@ void Service::let_work(FakeGpu& gpu) {
   progress_.wait_for(lock, kNextLook);
 }
 
-std::shared_ptr<ServedProcess> Service::come(const Hello& hello) {
+std::pair<std::shared_ptr<Service::Job>, std::shared_ptr<ServedProcess>> Service::come(const Hello& hello) {
   const std::scoped_lock lock(mutex_);
-  if (gpu_ == nullptr) {
+  std::shared_ptr<Job>& job = jobs_[hello.job];
+  if (job == nullptr) {
     options_.one_queue = hello.one_queue;
-    gpu_ = std::make_shared<FakeGpu>(options_);
+    job = std::make_shared<Job>(Job{.gpu = std::make_shared<FakeGpu>(options_)});
     ++found_.jobs;
   }
-  std::shared_ptr<ServedProcess>& process = processes_[hello.process];
+  std::shared_ptr<ServedProcess>& process = job->processes[hello.process];
   if (process == nullptr) {
-    const int host = hosts_.try_emplace(hello.host, static_cast<int>(hosts_.size())).first->second;
+    const int host = job->hosts.try_emplace(hello.host, static_cast<int>(job->hosts.size())).first->second;
     process = std::make_shared<ServedProcess>();
-    process->api = gpu_->api(host);
-    serve_calls(*process, *gpu_);
+    process->api = job->gpu->api(host, hello.machine == 0 ? "" : std::to_string(hello.machine));
+    serve_calls(*process, *job->gpu);
     ++found_.processes;
-    found_.max_hosts = std::max(found_.max_hosts, static_cast<int>(hosts_.size()));
+    found_.max_hosts = std::max(found_.max_hosts, static_cast<int>(job->hosts.size()));
   }
   ++process->connections;
-  return process;
+  return {job, process};
 }
 
-void Service::go(const Hello& hello, ServedProcess& process) {
+void Service::go(const Hello& hello, Job& job) {
   const std::scoped_lock lock(mutex_);
-  if (--process.connections > 0) return;
-  processes_.erase(hello.process);
-  if (processes_.empty()) judge();
+  if (--job.processes.at(hello.process)->connections > 0) return;
+  job.processes.erase(hello.process);
+  if (!job.processes.empty()) return;
+  judge(job);
+  jobs_.erase(hello.job);
 }
 
 /// What a process leaves when it dies the driver takes away. Its communicators end what waits on them.
-void Service::mourn(ServedProcess& process) {
+void Service::mourn(Job& job, ServedProcess& process) {
   {
     const std::scoped_lock lock(mutex_);
-    if (!before_death_) before_death_ = gpu_->faults_so_far();
+    if (!job.before_death) job.before_death = job.gpu->faults_so_far();
   }
   const std::set<ncclComm*> left = [&] {
     const std::scoped_lock lock(process.mutex);
@@ -96,28 +102,24 @@ void Service::mourn(ServedProcess& process) {
   for (ncclComm* const one : left) process.api.nccl.communicator_abort(one);
 }
 
-void Service::judge() {
-  if (!before_death_) gpu_->check_teardown();
-  for (const Fault& fault : before_death_ ? *before_death_ : gpu_->faults()) {
+void Service::judge(const Job& job) {
+  if (!job.before_death) job.gpu->check_teardown();
+  for (const Fault& fault : job.before_death ? *job.before_death : job.gpu->faults()) {
     std::ostringstream text;
     text << fault;
     found_.faults.push_back(text.str());
   }
-  gpu_.reset();
-  hosts_.clear();
-  before_death_.reset();
 }
 
 void Service::answer(int socket) {
   std::string bytes(sizeof(Hello), '\0');
   if (receive_message(socket, bytes)) {
     const Hello hello = Received(bytes).get<Hello>();
-    const std::shared_ptr<ServedProcess> process = come(hello);
-    const std::shared_ptr<FakeGpu> gpu = job();
-    answer_calls(socket, *process, *gpu);
-    gpu->forget_thread();
-    if (hello.is_presence && !process->left) mourn(*process);
-    go(hello, *process);
+    const auto [job, process] = come(hello);
+    answer_calls(socket, *process, *job->gpu);
+    job->gpu->forget_thread();
+    if (hello.is_presence && !process->left) mourn(*job, *process);
+    go(hello, *job);
   }
   close(socket);
 }
@@ -138,7 +140,7 @@ void Service::answer_calls(int socket, ServedProcess& process, FakeGpu& gpu) {
 Service::Found Service::found() {
   const std::scoped_lock lock(mutex_);
   Found result = found_;
-  result.running = static_cast<int>(processes_.size());
+  for (const auto& [number, job] : jobs_) result.running += static_cast<int>(job->processes.size());
   result.calls = calls_;
   return result;
 }

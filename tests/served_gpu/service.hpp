@@ -37,8 +37,9 @@ struct ServedProcess {
 /// Fills what a process may call. Requires: a fake that outlives it.
 void serve_calls(ServedProcess& process, FakeGpu& gpu);
 
-/// The strict fake for processes of their own: a job begins when the first one comes, and ends, and is
-/// judged, when the last one has gone. Devices work by themselves.
+/// The strict fake for processes of their own, each job with devices that no other one has: a job begins when
+/// the first of its processes comes, and ends, and is judged, when the last one has gone. Devices work by
+/// themselves.
 class Service {
  public:
   struct Found {
@@ -55,22 +56,27 @@ class Service {
   [[nodiscard]] Found found();
 
  private:
-  std::shared_ptr<ServedProcess> come(const Hello& hello);
-  void go(const Hello& hello, ServedProcess& process);
-  void mourn(ServedProcess& process);
-  void judge();
+  struct Job {
+    std::shared_ptr<FakeGpu> gpu;
+    std::map<std::uint64_t, std::shared_ptr<ServedProcess>> processes = {};
+    std::map<std::uint64_t, int> hosts = {};
+    /// Faults when the first of its processes died.
+    std::optional<std::vector<Fault>> before_death = {};
+  };
+
+  std::pair<std::shared_ptr<Job>, std::shared_ptr<ServedProcess>> come(const Hello& hello);
+  void go(const Hello& hello, Job& job);
+  void mourn(Job& job, ServedProcess& process);
+  void judge(const Job& job);
   void answer_calls(int socket, ServedProcess& process, FakeGpu& gpu);
   void work(const std::stop_token& stop);
-  std::shared_ptr<FakeGpu> job();
+  std::vector<std::shared_ptr<FakeGpu>> busy();
   bool moves(FakeGpu& gpu);
   void let_work(FakeGpu& gpu);
 
   FakeGpuOptions options_;
   std::mutex mutex_;
-  std::shared_ptr<FakeGpu> gpu_;  ///< of the job; null between two
-  std::map<std::uint64_t, std::shared_ptr<ServedProcess>> processes_;
-  std::map<std::uint64_t, int> hosts_;
-  std::optional<std::vector<Fault>> before_death_;  ///< faults when the first process of the job died
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  ///< by the number that their processes give
   Found found_;
   std::mutex progress_mutex_;
   std::condition_variable progress_;

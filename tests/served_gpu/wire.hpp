@@ -180,7 +180,9 @@ enum class Call : std::uint16_t {
 /// The first message of a connection. Each thread of a program has one.
 struct Hello {
   std::uint64_t process = 0;  ///< a number of the process's own
+  std::uint64_t job = 0;      ///< one for all processes that meet somewhere, else the process's own
   std::uint64_t host = 0;     ///< processes of one network namespace are of one host
+  std::uint64_t machine = 0;  ///< of NCCL_HOSTID; 0: none
   bool one_queue = false;     ///< CUDA_DEVICE_MAX_CONNECTIONS=1
   bool is_presence = false;   ///< it lasts as long as the process
 };
