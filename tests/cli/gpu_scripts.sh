@@ -21,6 +21,7 @@ expect_out "not measured: no GPU"
 
 # What is rehearsed is told, what is not too, and what fails in a rehearsal is a failure.
 script 3 gpu_check
+expect_out "not rehearsed: facts, processes: no served_gpu is beside the programs in $PWD/none"
 expect_out "not rehearsed: strict fake, unit: no ppsim_tests_unit is beside the programs in $PWD/none"
 expect_out "not rehearsed: strict fake, cross: no ppsim_tests_cross is beside the programs in $PWD/none"
 expect_out "rehearsed: gradients on the CPU: 5 equal, 1 refused, 0 wrong"

@@ -1,5 +1,6 @@
 #include "gpu/device_model.hpp"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -28,6 +29,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device() {
+    for (const std::span<std::byte> chunk : pinned_) cuda.host_free(chunk.data());
     cuda.stream_destroy(stream);
     cuda.primary_context_release(device_);
   }
@@ -36,22 +38,41 @@ class Device {
     while (state == kCudaNotReady) state = cuda.stream_query(stream);
     check_cuda(cuda, state, "running kernels");
   }
+  /// Pinned memory, which the program on the strict fake copies from, too, until it is given back.
+  [[nodiscard]] std::span<std::byte> pinned(std::size_t bytes) {
+    const auto room = [&] { return chunk_ < pinned_.size() ? pinned_[chunk_].size() - taken_ : 0; };
+    for (; chunk_ < pinned_.size() && room() < bytes; taken_ = 0) ++chunk_;
+    if (chunk_ == pinned_.size()) {
+      constexpr std::size_t kChunk = std::size_t{16} << 20;
+      void* made = nullptr;
+      const std::size_t size = std::max(bytes, kChunk);
+      check_cuda(cuda, cuda.host_allocate(&made, size, 0), "allocating pinned memory");
+      pinned_.emplace_back(static_cast<std::byte*>(made), size);
+    }
+    const std::span<std::byte> taken = pinned_[chunk_].subspan(taken_, bytes);
+    taken_ += bytes;
+    return taken;
+  }
+  void give_back() { chunk_ = taken_ = 0; }
 
   CudaTable cuda;
   GpuStream stream = nullptr;
 
  private:
   int device_ = 0;
+  std::vector<std::span<std::byte>> pinned_;
+  std::size_t chunk_ = 0, taken_ = 0;  ///< where free memory begins
 };
 
 /// Copies of host memory on the device, for the time of one call.
 class Copies {
  public:
-  explicit Copies(const Device& device) : device_(device) {}
+  explicit Copies(Device& device) : device_(device) {}
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
   ~Copies() {
     for (const Copy& copy : copies_) device_.cuda.memory_free(copy.address);
+    device_.give_back();
   }
 
   /// Two tensors that are one in the host's memory are one on the device.
@@ -60,21 +81,23 @@ class Copies {
     for (const Copy& copy : copies_) {
       if (copy.host.data() == host.data()) return on_device(copy);
     }
-    Copy copy{host, 0};
+    Copy copy{host, device_.pinned(host.size()), 0};
+    std::copy(host.begin(), host.end(), copy.pinned.begin());
     const CudaTable& cuda = device_.cuda;
     check_cuda(cuda, cuda.memory_allocate(&copy.address, host.size()), "allocating");
     copies_.push_back(copy);
-    move(copy.address, address(host.data()), host.size());
+    move(copy.address, address(copy.pinned.data()), host.size());
     return on_device(copy);
   }
   void bring_back() {
-    for (const Copy& copy : copies_) move(address(copy.host.data()), copy.address, copy.host.size());
+    for (const Copy& copy : copies_) move(address(copy.pinned.data()), copy.address, copy.host.size());
     device_.wait();
+    for (const Copy& copy : copies_) std::copy(copy.pinned.begin(), copy.pinned.end(), copy.host.begin());
   }
 
  private:
   struct Copy {
-    std::span<std::byte> host;
+    std::span<std::byte> host, pinned;
     CudaAddress address;
   };
   static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
@@ -85,7 +108,7 @@ class Copies {
     check_cuda(device_.cuda, device_.cuda.copy_async(to, from, bytes, device_.stream), "copying");
   }
 
-  const Device& device_;
+  Device& device_;
   std::vector<Copy> copies_;
 };
 
@@ -194,7 +217,7 @@ class DeviceModel final : public CpuStageModel {
     return *stages_.begin()->second;
   }
 
-  Device device_;
+  mutable Device device_;
   std::unique_ptr<CpuStageModel> cpu_;
   std::unique_ptr<GpuStageModel> gpu_;
   mutable std::map<const Pipeline*, std::unique_ptr<GpuStages>> stages_;

@@ -25,10 +25,11 @@ constexpr const char* kUsage =
     "  products [hidden= ffn= vocab= sequence= batch= parts=]  the executor's products against plain calls\n"
     "  attention [hidden= heads= sequence= batch= parts=]  each of cuDNN's plans\n"
     "  kernels [hidden= ffn= sequence= batch=]  element-wise kernels beside a copy of as many bytes\n"
-    "  partitions [parts= graphs=]      green contexts: the same work on the whole, on a part, on all parts\n"
-    "  waiting [parts= streams= graphs=]  kernels beside streams that wait for a number\n"
-    "  full-queue [parts=]              a thread that launches more than the queue takes, and another one\n"
-    "  copies [parts=]                  copies within the device beside kernels of the same part\n"
+    "  partitions [parts= graphs= work=]  green contexts: the same work on the whole, on a part, on all "
+    "parts\n"
+    "  waiting [parts= streams= graphs= work=]  kernels beside streams that wait for a number\n"
+    "  full-queue [parts= work=]        a thread that launches more than the queue takes, and another one\n"
+    "  copies [parts= work=]            copies within the device beside kernels of the same part\n"
     "  calls [parts=]                   host time of the driver's calls\n"
     "  nccl-self [grouped=]             a rank sends to itself\n"
     "  nccl-two-ranks                   two ranks of one process on one device\n"
@@ -110,10 +111,17 @@ Json kernels(const Numbers& numbers) {
   return {{"copy_bytes", times.copy.bytes}, {"copy_ns", times.copy.ns}, {"kernels", rows}};
 }
 
+/// This one, with kernels that work as long as is wanted.
+ProbeMachine working_machine(const Numbers& numbers) {
+  ProbeMachine machine = this_machine(ProbeLibraries::cuda);
+  machine.work = numbers.get("work", static_cast<int>(machine.work));
+  return machine;
+}
+
 Json partitions(const Numbers& numbers) {
   const int parts = numbers.get("parts", 4);
   const bool graphs = numbers.get("graphs", 0) != 0;
-  const PartitionTimes times = time_partitions(this_machine(ProbeLibraries::cuda), parts, graphs);
+  const PartitionTimes times = time_partitions(working_machine(numbers), parts, graphs);
   return {{"parts", parts},
           {"graphs", graphs},
           {"multiprocessors", times.multiprocessors},
@@ -125,16 +133,15 @@ Json partitions(const Numbers& numbers) {
 }
 
 Json waiting(const Numbers& numbers) {
-  const WaitingStreams result =
-      run_beside_waiting(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4),
-                         numbers.get("streams", 16), numbers.get("graphs", 0) != 0);
+  const WaitingStreams result = run_beside_waiting(working_machine(numbers), numbers.get("parts", 4),
+                                                   numbers.get("streams", 16), numbers.get("graphs", 0) != 0);
   return {{"waiting_streams", result.waiting},
           {"kernels_run", result.kernels_run},
           {"all_released", result.all_released}};
 }
 
 Json full_queue(const Numbers& numbers) {
-  const FullQueue result = fill_queue(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4));
+  const FullQueue result = fill_queue(working_machine(numbers), numbers.get("parts", 4));
   return {{"launches", result.launches},
           {"held_after", result.held_after},
           {"others_run", result.others_run},
@@ -142,7 +149,7 @@ Json full_queue(const Numbers& numbers) {
 }
 
 Json copies(const Numbers& numbers) {
-  const CopyTimes times = time_copies(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4));
+  const CopyTimes times = time_copies(working_machine(numbers), numbers.get("parts", 4));
   return {{"bytes", times.bytes},
           {"whole_ns", times.whole_ns},
           {"copy_ns", times.copy_ns},

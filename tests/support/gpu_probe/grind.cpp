@@ -5,14 +5,13 @@
 namespace ppsim::test {
 namespace {
 
-constexpr std::int64_t kSize = 512;
 constexpr int kGrindRepeats = 8;
 
 }  // namespace
 
 Grind::Grind(const ProbeMachine& machine, ProbeStream& stream) : machine_(machine) {
-  const auto memory =
-      stream.device().allocate(3 * kSize * kSize * static_cast<Bytes>(sizeof(std::uint64_t)), "numbers");
+  const auto memory = stream.device().allocate(
+      3 * machine.work * machine.work * static_cast<Bytes>(sizeof(std::uint64_t)), "numbers");
   numbers_ = reinterpret_cast<std::uint64_t*>(memory.data());
   static_cast<void>(stream.time_of([&](GpuStream on) { stream.device().fill(on, memory, std::byte{1}); }));
   // A kernel is loaded when it is launched first, which may wait for every stream of the device.
@@ -20,18 +19,19 @@ Grind::Grind(const ProbeMachine& machine, ProbeStream& stream) : machine_(machin
 }
 
 void Grind::operator()(GpuStream stream) const {
-  const cuda::RingProduct call{.rows = kSize,
-                               .columns = kSize,
-                               .inner = kSize,
+  const std::int64_t size = machine_.work;
+  const cuda::RingProduct call{.rows = size,
+                               .columns = size,
+                               .inner = size,
                                .batches = 1,
                                .a = numbers_,
-                               .a_row = kSize,
+                               .a_row = size,
                                .a_inner = 1,
-                               .b = numbers_ + kSize * kSize,
-                               .b_inner = kSize,
+                               .b = numbers_ + size * size,
+                               .b_inner = size,
                                .b_column = 1,
-                               .c = numbers_ + 2 * kSize * kSize,
-                               .c_row = kSize};
+                               .c = numbers_ + 2 * size * size,
+                               .c_row = size};
   for (int i = 0; i < kGrindRepeats; ++i) {
     if (machine_.kernels.ring_product(stream, call) != 0)
       throw BackendError(ErrorCode::io, "a kernel could not be launched");

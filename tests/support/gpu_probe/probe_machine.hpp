@@ -18,6 +18,7 @@ struct ProbeMachine {
   CublasLtTable cublaslt;
   cuda::KernelTable kernels;
   CudnnTable cudnn = {};
+  std::int64_t work = 512;  ///< rows of the matrices of which Grind makes products
 };
 
 enum class ProbeLibraries : std::uint8_t { cuda, cublaslt, nccl, cudnn };
