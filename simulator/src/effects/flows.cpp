@@ -1,7 +1,9 @@
 #include "flows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <utility>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -15,15 +17,28 @@ __extension__ using WideRest = __int128;
 constexpr std::int64_t kMinTied = 8;
 constexpr std::size_t kMaxTiedLinks = 64;
 
+/// Calls `f` with every member of a set of numbers below 64.
+template <class F>
+void for_each_of(std::uint64_t set, F f) {
+  for (; set != 0; set &= set - 1) f(static_cast<std::uint32_t>(std::countr_zero(set)));
+}
+
 /// The end of a remaining wait, as far as times have room for it.
 Nanoseconds checked_end(WideRest rest, Nanoseconds now) {
   if (rest + now > std::numeric_limits<Nanoseconds>::max()) throw Overflow("a step with shared links");
   return now + static_cast<Nanoseconds>(rest);
 }
 
+/// Most are small, and dividing those takes a fraction of the time.
+WideRest quotient(WideRest parts, Rate rate) {
+  const auto narrow = static_cast<std::uint64_t>(parts);
+  return narrow == parts ? static_cast<WideRest>(narrow / static_cast<std::uint64_t>(rate)) : parts / rate;
+}
+
 }  // namespace
 
-Flows::Flows(const Routes& routes, std::span<const Link> links) : routes_(routes), links_(links.size()) {
+Flows::Flows(const Routes& routes, std::span<const Link> links)
+    : routes_(routes), links_(links.size()), flows_(kFew), rates_(kFew) {
   for (const Link& link : links) {
     const Rate fast = std::min<Rate>(link.capacity / kFullSpeed, std::numeric_limits<std::uint32_t>::max());
     loads_.push_back({.capacity = link.capacity, .max_fast = static_cast<std::uint32_t>(fast)});
@@ -35,17 +50,29 @@ void Flows::mark(std::uint32_t link) {
   if (loads_[link].is_seed || !is_full(link)) return;
   loads_[link].is_seed = true;
   reached_.push_back(link);
+  if (loads_[link].is_listed) return;
+  loads_[link].is_listed = true;
+  full_.push_back(link);
 }
 
-std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now) {
-  PPSIM_CHECK(cost > 0 && takes_links(route), "a flow that takes time on a link");
+std::uint32_t Flows::free_number() {
+  if (few_ != UINT64_MAX) return static_cast<std::uint32_t>(std::countr_one(few_));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(flows_.size()));
     flows_.emplace_back();
     rates_.push_back(0);
   }
-  const std::uint32_t flow = free_.back();
+  const std::uint32_t number = free_.back();
   free_.pop_back();
+  return number;
+}
+
+std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now) {
+  PPSIM_CHECK(cost > 0 && takes_links(route), "a flow that takes time on a link");
+  const std::uint32_t flow = free_number();
+  const std::uint64_t bit = bit_of(flow);
+  few_ |= bit;
+  wide_ &= ~bit;
   flows_[flow] = {.left = Parts{cost} * kFullSpeed,
                   .since = now,
                   .route = route,
@@ -55,6 +82,8 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
     LinkState& link = links_[take.link];
     if (link.count++ == 0) link.since = now;
     loads_[take.link].streams += take.streams;
+    loads_[take.link].few |= bit;
+    if (take.streams > 1) wide_ |= bit;
     link.use.flows += take.streams;
     if (link.flows.size() > 16 && static_cast<std::int64_t>(link.flows.size()) > 2 * link.count)
       forget_ended(link);
@@ -63,17 +92,22 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
   }
   begun_.push_back(flow);
   ++moving_;
+  has_changed_ = true;
   return flow;
 }
 
 void Flows::finish(std::uint32_t flow, Nanoseconds now) {
   flows_[flow].moving = false;
   --moving_;
-  free_.push_back(flow);
+  has_changed_ = true;
+  const std::uint64_t bit = bit_of(flow);
+  few_ &= ~bit;
+  if (flow >= kFew) free_.push_back(flow);
   for (const LinkTake& take : routes_[flows_[flow].route]) {
     mark(take.link);  // while it is full
     LinkState& link = links_[take.link];
     loads_[take.link].streams -= take.streams;
+    loads_[take.link].few &= ~bit;
     if (--link.count == 0) link.use.busy += now - link.since;
   }
 }
@@ -97,11 +131,11 @@ void Flows::find_neighbours() {
   neighbours_.clear();
   for (const std::uint32_t seed : reached_) loads_[seed].is_reached = true;
   for (std::size_t next = 0; next < reached_.size(); ++next) {
-    LinkState& link = links_[reached_[next]];
-    forget_ended(link);
-    for (const OnLink& on : link.flows) {
+    std::erase_if(links_[reached_[next]].flows, [&](const OnLink& on) {
+      if (!is_there(on)) return true;
       if (!flows_[on.flow].is_neighbour) reach(on.flow);
-    }
+      return false;
+    });
   }
 }
 
@@ -158,7 +192,13 @@ void Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
   flow.since = now;
   flow.rate = rate;
   if (flow.left == 0) return;  // it ends at this instant anyway
-  flow.end = checked_end((flow.left + rate - 1) / rate, now);
+  flow.end = checked_end(quotient(flow.left + rate - 1, rate), now);
+}
+
+void Flows::tell(std::uint32_t number) {
+  Flow& flow = flows_[number];
+  if (flow.told == flow.end) return;
+  flow.told = flow.end;
   ends_.push_back({number, flow.end});
 }
 
@@ -180,16 +220,13 @@ void Flows::set_held(std::uint32_t number, bool holds, Nanoseconds now) {
 }
 
 /// Whether every flow is on the link, and none has a narrower one.
-bool Flows::ties_all(std::uint32_t link) const {
+bool Flows::ties_all(std::uint32_t link) {
   if (links_[link].count != moving_ || !is_full(link)) return false;
-  const Rate smallest = share(link);
-  for (std::uint32_t other = 0; other < loads_.size(); ++other) {
-    if (is_full(other) && share(other) < smallest) return false;
-  }
-  return true;
+  const Rate smallest = fair_share(link);
+  return std::ranges::none_of(full_, [&](std::uint32_t other) { return fair_share(other) < smallest; });
 }
 
-std::optional<std::uint32_t> Flows::tying_link() const {
+std::optional<std::uint32_t> Flows::tying_link() {
   if (tie_) return ties_all(*tie_) ? tie_ : std::nullopt;
   if (moving_ < kMinTied || loads_.size() > kMaxTiedLinks) return std::nullopt;
   const auto found = std::ranges::find_if(reached_, [&](std::uint32_t link) { return ties_all(link); });
@@ -243,41 +280,142 @@ void Flows::report_tied(Nanoseconds now) {
 
 void Flows::settle_tied(std::uint32_t link, Nanoseconds now) {
   if (!tie_) tie(link, now);
-  clock_.go_on(now, share(link));
+  clock_.go_on(now, fair_share(link));
   clock_.drop([&](const FairClock::Flow& tied) { return !is_there({tied.number, tied.use}); });
   for (const std::uint32_t flow : begun_) clock_.add({flow, flows_[flow].use}, flows_[flow].left);
-  begun_.clear();
-  for (std::uint32_t other = 0; other < loads_.size(); ++other)
-    set_held(other, is_full(other) && share(other) == clock_.rate(), now);
-  for (const std::uint32_t seed : reached_) loads_[seed].is_seed = false;
-  reached_.clear();
+  for (const std::uint32_t seed : reached_) {
+    loads_[seed].is_seed = false;
+    if (!is_full(seed)) set_held(seed, false, now);
+  }
+  for (const std::uint32_t other : full_) set_held(other, fair_share(other) == clock_.rate(), now);
   report_tied(now);
 }
 
-const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
-  ends_.clear();
-  if (reached_.empty() && begun_.empty()) return ends_;
-  if (const auto link = tying_link()) {
-    settle_tied(*link, now);
-    return ends_;
+void Flows::forget_wide_links() {
+  std::erase_if(full_, [&](std::uint32_t link) {
+    if (is_full(link)) return false;
+    loads_[link].is_listed = false;
+    return true;
+  });
+}
+
+std::uint32_t Flows::streams_on(std::uint32_t flow, std::uint32_t link) const {
+  return std::ranges::find(routes_[flows_[flow].route], link, &LinkTake::link)->streams;
+}
+
+/// Gives flows their rate, and what they take to the links that they are on.
+void Flows::fix_few(std::uint64_t flows, Rate share, Nanoseconds now) {
+  for_each_of(flows, [&](std::uint32_t flow) { set_rate(flow, share, now); });
+  for (const std::uint32_t link : full_) {
+    LinkLoad& load = loads_[link];
+    const std::uint64_t on = load.few & flows;
+    if (on == 0) continue;
+    auto streams = static_cast<std::uint32_t>(std::popcount(on & ~wide_));
+    for_each_of(on & wide_, [&](std::uint32_t flow) { streams += streams_on(flow, link); });
+    load.left -= share * streams;
+    load.open -= streams;
+    load.share = 0;
   }
-  if (tie_) untie(now);
+}
+
+/// The smallest share of a full link that has flows without a rate, and the flows of the links with that;
+/// full speed if that is smaller.
+std::pair<Rate, std::uint64_t> Flows::narrowest_few() {
+  Rate smallest = kFullSpeed;
+  std::uint64_t flows = 0;
+  for (const std::uint32_t link : full_) {
+    LinkLoad& load = loads_[link];
+    if (load.open == 0) continue;
+    if (load.share == 0) load.share = std::max<Rate>(load.left / load.open, 1);
+    if (load.share > smallest || load.share == kFullSpeed) continue;
+    flows = load.share < smallest ? load.few : flows | load.few;
+    smallest = load.share;
+  }
+  return {smallest, flows};
+}
+
+/// Progressive filling of all full links, with the sets of the flows on each.
+void Flows::fill_few(Nanoseconds now) {
+  for (const std::uint32_t link : full_) {
+    LinkLoad& load = loads_[link];
+    load.left = load.capacity;
+    load.open = load.streams;
+    load.share = fair_share(link);
+  }
+  std::uint64_t open = few_;
+  while (open != 0) {
+    const auto [share, narrowed] = narrowest_few();
+    if (share == kFullSpeed) break;
+    fix_few(narrowed & open, share, now);
+    open &= ~narrowed;
+  }
+  for_each_of(open, [&](std::uint32_t flow) { set_rate(flow, kFullSpeed, now); });
+}
+
+/// Of all ends the next ones alone: when they come, the others are asked for again.
+void Flows::report_next() {
+  Nanoseconds next = std::numeric_limits<Nanoseconds>::max();
+  std::uint64_t first = 0;
+  for_each_of(few_, [&](std::uint32_t flow) {
+    const Nanoseconds end = flows_[flow].end;
+    if (end > next) return;
+    first = (end < next ? 0 : first) | std::uint64_t{1} << flow;
+    next = end;
+  });
+  for_each_of(first, [&](std::uint32_t flow) { tell(flow); });
+}
+
+void Flows::settle_few(Nanoseconds now) {
+  fill_few(now);
+  for (const std::uint32_t seed : reached_) {
+    loads_[seed].is_seed = false;
+    if (!is_full(seed)) set_held(seed, false, now);
+  }
+  for (const std::uint32_t link : full_) count_held(link, now);
+  report_next();
+}
+
+void Flows::settle_many(Nanoseconds now) {
+  if (next_alone_)
+    for_each_of(few_, [&](std::uint32_t flow) {
+      if (flows_[flow].rate != 0) tell(flow);
+    });
   if (!reached_.empty()) {
     find_neighbours();
     find_rates();
     for (const std::uint32_t flow : neighbours_) {
       flows_[flow].is_neighbour = false;
       set_rate(flow, rates_[flow] == 0 ? kFullSpeed : rates_[flow], now);
+      tell(flow);
     }
     for (const std::uint32_t link : reached_) {
       count_held(link, now);
       loads_[link].is_seed = loads_[link].is_reached = false;
     }
-    reached_.clear();
   }
   for (const std::uint32_t flow : begun_) {
     if (flows_[flow].rate == 0) set_rate(flow, kFullSpeed, now);
+    tell(flow);
   }
+}
+
+const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
+  ends_.clear();
+  if (!std::exchange(has_changed_, false)) return ends_;
+  forget_wide_links();
+  if (const auto link = tying_link()) {
+    settle_tied(*link, now);
+  } else {
+    if (tie_) untie(now);
+    if (std::popcount(few_) == moving_) {
+      settle_few(now);
+      next_alone_ = true;
+    } else {
+      settle_many(now);
+      next_alone_ = false;
+    }
+  }
+  reached_.clear();
   begun_.clear();
   return ends_;
 }

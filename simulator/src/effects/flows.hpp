@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ppsim/core/ir/units.hpp"
@@ -18,18 +19,17 @@ class Routes {
   /// The number of the new route.
   std::uint32_t add(std::span<const LinkTake> takes) {
     takes_.insert(takes_.end(), takes.begin(), takes.end());
-    ends_.push_back(static_cast<std::uint32_t>(takes_.size()));
-    return static_cast<std::uint32_t>(ends_.size() - 1);
+    firsts_.push_back(static_cast<std::uint32_t>(takes_.size()));
+    return static_cast<std::uint32_t>(size() - 1);
   }
   [[nodiscard]] std::span<const LinkTake> operator[](std::uint32_t route) const {
-    const std::uint32_t first = route == 0 ? 0 : ends_[route - 1];
-    return {takes_.data() + first, ends_[route] - first};
+    return {takes_.data() + firsts_[route], firsts_[route + 1] - firsts_[route]};
   }
-  [[nodiscard]] std::size_t size() const { return ends_.size(); }
+  [[nodiscard]] std::size_t size() const { return firsts_.size() - 1; }
 
  private:
   std::vector<LinkTake> takes_;
-  std::vector<std::uint32_t> ends_;
+  std::vector<std::uint32_t> firsts_ = {0};  ///< of each route, and one past the end
 };
 
 /// Those of `links`, in its order.
@@ -118,6 +118,8 @@ class FairClock {
 /// Rates change once an instant, however many flows begin and end in it, and only those of flows that full
 /// links tie to one of them: a link that carries all of its flows at full speed ties nobody. Where one link
 /// ties all flows and gives each the same share, a clock that they have in common counts for all of them.
+/// Where few flows are in flight, nobody looks for those that are tied: rates of all are found from sets of
+/// flows that fit a word, and only the next end is told.
 class Flows {
  public:
   /// A flow and the time at which it ends as things are.
@@ -138,6 +140,7 @@ class Flows {
   }
   void finish(std::uint32_t flow, Nanoseconds now);
   /// Gives rates for all that has begun and finished since the last call: ends that are new or have changed.
+  /// Where few flows are in flight, or one clock counts, of those that come next.
   const std::vector<End>& settle(Nanoseconds now);
 
   [[nodiscard]] bool takes_links(std::uint32_t route) const { return !routes_[route].empty(); }
@@ -146,11 +149,13 @@ class Flows {
 
  private:
   __extension__ using Parts = __int128;
+  static constexpr std::uint32_t kFew = 64;
   struct Flow {
     Parts left = 0;
     Nanoseconds since = 0;
     Nanoseconds end = -1;
-    Rate rate = 0;  ///< 0: none yet
+    Nanoseconds told = -1;  ///< the end that the caller knows
+    Rate rate = 0;          ///< 0: none yet
     std::uint32_t route = 0;
     std::uint32_t use = 0;  ///< how often its number was taken
     bool moving = false;
@@ -165,12 +170,17 @@ class Flows {
   struct LinkLoad {
     Rate capacity = 0;
     Rate left = 0;               ///< while rates are found
+    Rate share = 0;              ///< of an open stream in what is left; 0: not divided yet
+    Rate fair = 0;               ///< of every stream, when they were `fair_streams`
+    std::uint64_t few = 0;       ///< those of its flows that have a number below kFew
     std::uint32_t streams = 0;   ///< of the flows that are on it
     std::uint32_t open = 0;      ///< of those without a rate
     std::uint32_t max_fast = 0;  ///< streams that it carries at full speed
-    bool is_seed = false;        ///< full, before or after a flow has come or gone
+    std::uint32_t fair_streams = 0;
+    bool is_seed = false;  ///< full, before or after a flow has come or gone
     bool is_reached = false;
-    bool holds = false;  ///< some flow below full speed
+    bool is_listed = false;  ///< among those that may be full
+    bool holds = false;      ///< some flow below full speed
   };
   struct LinkState {
     std::vector<OnLink> flows;
@@ -180,18 +190,29 @@ class Flows {
     LinkUse use;
   };
 
+  /// The flow in a set of few; none for larger numbers.
+  [[nodiscard]] static std::uint64_t bit_of(std::uint32_t flow) {
+    return flow < kFew ? std::uint64_t{1} << flow : 0;
+  }
   [[nodiscard]] bool is_full(std::uint32_t link) const {
     return loads_[link].streams > loads_[link].max_fast;
   }
   [[nodiscard]] bool is_there(const OnLink& on) const {
     return flows_[on.flow].moving && flows_[on.flow].use == on.use;
   }
-  /// What each stream gets where the link has no room for full speed.
-  [[nodiscard]] Rate share(std::uint32_t link) const {
-    return std::max<Rate>(loads_[link].capacity / loads_[link].streams, 1);
+  /// What each stream gets where all on the link have the same. Requires: there are some.
+  [[nodiscard]] Rate fair_share(std::uint32_t link) {
+    LinkLoad& load = loads_[link];
+    if (load.fair_streams != load.streams) {
+      load.fair_streams = load.streams;
+      load.fair = std::max<Rate>(load.capacity / load.streams, 1);
+    }
+    return load.fair;
   }
-  [[nodiscard]] bool ties_all(std::uint32_t link) const;
-  [[nodiscard]] std::optional<std::uint32_t> tying_link() const;
+  [[nodiscard]] std::uint32_t free_number();
+  void forget_wide_links();
+  [[nodiscard]] bool ties_all(std::uint32_t link);
+  [[nodiscard]] std::optional<std::uint32_t> tying_link();
   void settle_tied(std::uint32_t link, Nanoseconds now);
   void tie(std::uint32_t link, Nanoseconds now);
   void untie(Nanoseconds now);
@@ -199,20 +220,31 @@ class Flows {
   void set_held(std::uint32_t link, bool holds, Nanoseconds now);
   void mark(std::uint32_t link);
   void forget_ended(LinkState& link) const;
+  void settle_few(Nanoseconds now);
+  void fill_few(Nanoseconds now);
+  [[nodiscard]] std::pair<Rate, std::uint64_t> narrowest_few();
+  void fix_few(std::uint64_t flows, Rate share, Nanoseconds now);
+  [[nodiscard]] std::uint32_t streams_on(std::uint32_t flow, std::uint32_t link) const;
+  void report_next();
+  void settle_many(Nanoseconds now);
   void find_neighbours();
   void reach(std::uint32_t flow);
   void find_rates();
   [[nodiscard]] Rate smallest_share();
   void fix(Rate share);
   void set_rate(std::uint32_t flow, Rate rate, Nanoseconds now);
+  void tell(std::uint32_t flow);
   void count_held(std::uint32_t link, Nanoseconds now);
 
   const Routes& routes_;
   std::vector<LinkLoad> loads_;
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
-  std::vector<std::uint32_t> free_;
+  std::uint64_t few_ = 0;                  ///< flows that have a number below kFew, by their numbers
+  std::uint64_t wide_ = 0;                 ///< those of them that have several streams on a link
+  std::vector<std::uint32_t> free_;        ///< numbers from kFew on
   std::vector<std::uint32_t> begun_;       ///< since the last settle
+  std::vector<std::uint32_t> full_;        ///< links that are full, and maybe others
   std::vector<std::uint32_t> reached_;     ///< first the seeds: links whose flows may get other rates
   std::vector<std::uint32_t> neighbours_;  ///< these flows
   std::vector<Rate> rates_;                ///< of flows, by their numbers, while they are found
@@ -223,6 +255,8 @@ class Flows {
   FairClock clock_;                      ///< of all flows while there is a tie
   std::vector<std::uint32_t> reported_;  ///< whose ends are known while there is a tie: the next ones
   std::int64_t moving_ = 0;              ///< flows
+  bool has_changed_ = false;             ///< since the last settle
+  bool next_alone_ = false;              ///< of the ends none is told but the next ones
 };
 
 }  // namespace ppsim::simulator
