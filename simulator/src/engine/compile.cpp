@@ -69,8 +69,10 @@ class Compiler {
   /// Pushes what the start of an instruction waits for. Ends ascend along a queue, so only the last
   /// predecessor on each queue counts.
   void push_start(InstructionId id) {
+    const auto predecessors = graph_.predecessors_of(id);
+    if (predecessors.size() == 1) return operands_.push_back(compiled_.end_item[predecessors[0].index()]);
     tails_.clear();
-    for (const InstructionId before : graph_.predecessors_of(id)) {
+    for (const InstructionId before : predecessors) {
       const int queue = queue_of_[before.index()];
       const auto known = std::find_if(tails_.begin(), tails_.end(),
                                       [queue](const QueueTail& tail) { return tail.queue == queue; });
@@ -149,21 +151,24 @@ class Compiler {
 
   /// An item over the operands above `base`, which are popped.
   Item emit(std::size_t base, std::uint32_t duration) {
+    if (operands_.size() > base + 2) join_earliest(base);
+    const Item last = operands_.size() > base ? pop() : 0;
+    const Item before_last = operands_.size() > base ? pop() : last;
+    const Item first_operand = std::max(before_last, last);
+    const Item second = std::min(before_last, last);
+    if (duration == CompiledProgram::kJoin && first_operand == second) return second;
+    return append({first_operand, second, duration});
+  }
+
+  /// Makes at most two of the operands above `base`.
+  void join_earliest(std::size_t base) {
     const auto first = operands_.begin() + static_cast<std::ptrdiff_t>(base);
-    if (operands_.size() - base == 2) {  // nearly always
-      if (first[0] < first[1]) std::swap(first[0], first[1]);
-    } else {
-      std::sort(first, operands_.end(), std::greater<>());
-    }
+    std::sort(first, operands_.end(), std::greater<>());
     operands_.erase(std::unique(first, operands_.end()), operands_.end());
     while (operands_.size() > base + 2) {
       const Item later = pop();
       operands_.back() = append({operands_.back(), later, CompiledProgram::kJoin});
     }
-    const Item second = operands_.size() > base ? pop() : 0;
-    const Item first_operand = operands_.size() > base ? pop() : second;
-    if (duration == CompiledProgram::kJoin && first_operand == second) return second;
-    return append({first_operand, second, duration});
   }
 
   Item pop() {
@@ -228,8 +233,9 @@ class Compiler {
       const auto actions = program_.actions(InstructionId(id));
       const auto communicators = program_.communicators_of(InstructionId(id));
       for (std::size_t a = 0; a < actions.size(); ++a) {
-        std::int32_t& seen =
-            seen_on[static_cast<std::size_t>(program_.queue_of(actions[a], communicators[a]))];
+        const int queue = a == 0 ? queue_of_[static_cast<std::size_t>(id)]
+                                 : program_.queue_of(actions[a], communicators[a]);
+        std::int32_t& seen = seen_on[static_cast<std::size_t>(queue)];
         if (seen != rank.value())
           compiled_.last_items.push_back(compiled_.end_item[static_cast<std::size_t>(id)]);
         seen = rank.value();
