@@ -38,16 +38,16 @@ WideRest quotient(WideRest parts, Rate rate) {
 }  // namespace
 
 Flows::Flows(const Routes& routes, std::span<const Link> links)
-    : routes_(routes), links_(links.size()), flows_(kFew), rates_(kFew) {
+    : routes_(routes), few_on_(links.size()), links_(links.size()), flows_(kFew), rates_(kFew) {
   for (const Link& link : links) {
     const Rate fast = std::min<Rate>(link.capacity / kFullSpeed, std::numeric_limits<std::uint32_t>::max());
     loads_.push_back({.capacity = link.capacity, .max_fast = static_cast<std::uint32_t>(fast)});
   }
 }
 
-/// Links whose flows need other rates.
+/// The flows of a full link need other rates.
 void Flows::mark(std::uint32_t link) {
-  if (loads_[link].is_seed || !is_full(link)) return;
+  if (loads_[link].is_seed) return;
   loads_[link].is_seed = true;
   reached_.push_back(link);
   if (loads_[link].is_listed) return;
@@ -67,12 +67,18 @@ std::uint32_t Flows::free_number() {
   return number;
 }
 
+void Flows::add_few(std::uint32_t flow) {
+  few_ |= bit_of(flow);
+  wide_ &= ~bit_of(flow);
+  for (const LinkTake& take : routes_[flows_[flow].route]) {
+    few_on_[take.link].flows |= bit_of(flow);
+    if (take.streams > 1) wide_ |= bit_of(flow);
+  }
+}
+
 std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now) {
   PPSIM_CHECK(cost > 0 && takes_links(route), "a flow that takes time on a link");
   const std::uint32_t flow = free_number();
-  const std::uint64_t bit = bit_of(flow);
-  few_ |= bit;
-  wide_ &= ~bit;
   flows_[flow] = {.left = Parts{cost} * kFullSpeed,
                   .since = now,
                   .route = route,
@@ -82,14 +88,13 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
     LinkState& link = links_[take.link];
     if (link.count++ == 0) link.since = now;
     loads_[take.link].streams += take.streams;
-    loads_[take.link].few |= bit;
-    if (take.streams > 1) wide_ |= bit;
     link.use.flows += take.streams;
     if (link.flows.size() > 16 && static_cast<std::int64_t>(link.flows.size()) > 2 * link.count)
       forget_ended(link);
     link.flows.push_back({flow, flows_[flow].use});
-    mark(take.link);
+    if (is_full(take.link)) mark(take.link);
   }
+  if (flow < kFew) add_few(flow);
   begun_.push_back(flow);
   ++moving_;
   has_changed_ = true;
@@ -100,14 +105,16 @@ void Flows::finish(std::uint32_t flow, Nanoseconds now) {
   flows_[flow].moving = false;
   --moving_;
   has_changed_ = true;
-  const std::uint64_t bit = bit_of(flow);
-  few_ &= ~bit;
-  if (flow >= kFew) free_.push_back(flow);
+  if (flow < kFew) {
+    few_ &= ~bit_of(flow);
+    for (const LinkTake& take : routes_[flows_[flow].route]) few_on_[take.link].flows &= ~bit_of(flow);
+  } else {
+    free_.push_back(flow);
+  }
   for (const LinkTake& take : routes_[flows_[flow].route]) {
-    mark(take.link);  // while it is full
+    if (is_full(take.link)) mark(take.link);  // as long as it is
     LinkState& link = links_[take.link];
     loads_[take.link].streams -= take.streams;
-    loads_[take.link].few &= ~bit;
     if (--link.count == 0) link.use.busy += now - link.since;
   }
 }
@@ -185,14 +192,16 @@ void Flows::find_rates() {
   for (Rate share = smallest_share(); !narrowest_.empty(); share = smallest_share()) fix(share);
 }
 
-void Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
+/// Whether it ends at another time now.
+bool Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
   Flow& flow = flows_[number];
-  if (flow.rate == rate) return;
+  if (flow.rate == rate) return false;
   flow.left = std::max(Parts{0}, flow.left - Parts{now - flow.since} * flow.rate);
   flow.since = now;
   flow.rate = rate;
-  if (flow.left == 0) return;  // it ends at this instant anyway
+  if (flow.left == 0) return false;  // it ends at this instant anyway
   flow.end = checked_end(quotient(flow.left + rate - 1, rate), now);
+  return true;
 }
 
 void Flows::tell(std::uint32_t number) {
@@ -299,22 +308,26 @@ void Flows::forget_wide_links() {
   });
 }
 
-std::uint32_t Flows::streams_on(std::uint32_t flow, std::uint32_t link) const {
-  return std::ranges::find(routes_[flows_[flow].route], link, &LinkTake::link)->streams;
+/// How many streams some of its flows have on a link.
+std::uint32_t Flows::streams_on(std::uint32_t link, std::uint64_t flows) const {
+  auto streams = static_cast<std::uint32_t>(std::popcount(flows & ~wide_));
+  for_each_of(flows & wide_, [&](std::uint32_t flow) {
+    streams += std::ranges::find(routes_[flows_[flow].route], link, &LinkTake::link)->streams;
+  });
+  return streams;
 }
 
 /// Gives flows their rate, and what they take to the links that they are on.
 void Flows::fix_few(std::uint64_t flows, Rate share, Nanoseconds now) {
   for_each_of(flows, [&](std::uint32_t flow) { set_rate(flow, share, now); });
-  for (const std::uint32_t link : full_) {
-    LinkLoad& load = loads_[link];
-    const std::uint64_t on = load.few & flows;
+  for (Filling& filling : filling_) {
+    const std::uint64_t on = filling.flows & flows;
     if (on == 0) continue;
-    auto streams = static_cast<std::uint32_t>(std::popcount(on & ~wide_));
-    for_each_of(on & wide_, [&](std::uint32_t flow) { streams += streams_on(flow, link); });
-    load.left -= share * streams;
-    load.open -= streams;
-    load.share = 0;
+    const std::uint32_t streams =
+        filling.share == share ? filling.open : streams_on(filling.link, on);  // a narrowest one: all of them
+    filling.left -= share * streams;
+    filling.open -= streams;
+    filling.share = 0;
   }
 }
 
@@ -323,25 +336,22 @@ void Flows::fix_few(std::uint64_t flows, Rate share, Nanoseconds now) {
 std::pair<Rate, std::uint64_t> Flows::narrowest_few() {
   Rate smallest = kFullSpeed;
   std::uint64_t flows = 0;
-  for (const std::uint32_t link : full_) {
-    LinkLoad& load = loads_[link];
-    if (load.open == 0) continue;
-    if (load.share == 0) load.share = std::max<Rate>(load.left / load.open, 1);
-    if (load.share > smallest || load.share == kFullSpeed) continue;
-    flows = load.share < smallest ? load.few : flows | load.few;
-    smallest = load.share;
+  for (Filling& filling : filling_) {
+    if (filling.open == 0) continue;
+    if (filling.share == 0) filling.share = std::max<Rate>(filling.left / filling.open, 1);
+    if (filling.share > smallest || filling.share == kFullSpeed) continue;
+    flows = filling.share < smallest ? filling.flows : flows | filling.flows;
+    smallest = filling.share;
   }
   return {smallest, flows};
 }
 
 /// Progressive filling of all full links, with the sets of the flows on each.
 void Flows::fill_few(Nanoseconds now) {
-  for (const std::uint32_t link : full_) {
-    LinkLoad& load = loads_[link];
-    load.left = load.capacity;
-    load.open = load.streams;
-    load.share = fair_share(link);
-  }
+  filling_.clear();
+  for (const std::uint32_t link : full_)
+    filling_.push_back(
+        {link, loads_[link].streams, few_on_[link].flows, loads_[link].capacity, fair_share(link)});
   std::uint64_t open = few_;
   while (open != 0) {
     const auto [share, narrowed] = narrowest_few();
@@ -350,6 +360,11 @@ void Flows::fill_few(Nanoseconds now) {
     open &= ~narrowed;
   }
   for_each_of(open, [&](std::uint32_t flow) { set_rate(flow, kFullSpeed, now); });
+  for (const Filling& filling : filling_) {
+    loads_[filling.link].left = filling.left;
+    loads_[filling.link].open = filling.open;
+    count_held(filling.link, now);
+  }
 }
 
 /// Of all ends the next ones alone: when they come, the others are asked for again.
@@ -366,12 +381,15 @@ void Flows::report_next() {
 }
 
 void Flows::settle_few(Nanoseconds now) {
-  fill_few(now);
+  if (reached_.empty()) {
+    for (const std::uint32_t flow : begun_) set_rate(flow, kFullSpeed, now);
+  } else {
+    fill_few(now);
+  }
   for (const std::uint32_t seed : reached_) {
     loads_[seed].is_seed = false;
     if (!is_full(seed)) set_held(seed, false, now);
   }
-  for (const std::uint32_t link : full_) count_held(link, now);
   report_next();
 }
 
@@ -385,8 +403,8 @@ void Flows::settle_many(Nanoseconds now) {
     find_rates();
     for (const std::uint32_t flow : neighbours_) {
       flows_[flow].is_neighbour = false;
-      set_rate(flow, rates_[flow] == 0 ? kFullSpeed : rates_[flow], now);
-      tell(flow);
+      if (set_rate(flow, rates_[flow] == 0 ? kFullSpeed : rates_[flow], now))
+        ends_.push_back({flow, flows_[flow].end});
     }
     for (const std::uint32_t link : reached_) {
       count_held(link, now);
@@ -394,8 +412,7 @@ void Flows::settle_many(Nanoseconds now) {
     }
   }
   for (const std::uint32_t flow : begun_) {
-    if (flows_[flow].rate == 0) set_rate(flow, kFullSpeed, now);
-    tell(flow);
+    if (flows_[flow].rate == 0 && set_rate(flow, kFullSpeed, now)) ends_.push_back({flow, flows_[flow].end});
   }
 }
 

@@ -154,7 +154,7 @@ class Flows {
     Parts left = 0;
     Nanoseconds since = 0;
     Nanoseconds end = -1;
-    Nanoseconds told = -1;  ///< the end that the caller knows
+    Nanoseconds told = -1;  ///< the end that the caller was told while few were in flight
     Rate rate = 0;          ///< 0: none yet
     std::uint32_t route = 0;
     std::uint32_t use = 0;  ///< how often its number was taken
@@ -170,17 +170,27 @@ class Flows {
   struct LinkLoad {
     Rate capacity = 0;
     Rate left = 0;               ///< while rates are found
-    Rate share = 0;              ///< of an open stream in what is left; 0: not divided yet
-    Rate fair = 0;               ///< of every stream, when they were `fair_streams`
-    std::uint64_t few = 0;       ///< those of its flows that have a number below kFew
     std::uint32_t streams = 0;   ///< of the flows that are on it
     std::uint32_t open = 0;      ///< of those without a rate
     std::uint32_t max_fast = 0;  ///< streams that it carries at full speed
-    std::uint32_t fair_streams = 0;
-    bool is_seed = false;  ///< full, before or after a flow has come or gone
+    bool is_seed = false;        ///< full, before or after a flow has come or gone
     bool is_reached = false;
     bool is_listed = false;  ///< among those that may be full
     bool holds = false;      ///< some flow below full speed
+  };
+  /// What is needed of it as well where few flows are in flight.
+  struct FewOnLink {
+    std::uint64_t flows = 0;  ///< those that have a number below kFew
+    Rate fair = 0;            ///< of every stream, when they were `fair_streams`
+    std::uint32_t fair_streams = 0;
+  };
+  /// A full link while rates of few flows are found.
+  struct Filling {
+    std::uint32_t link;
+    std::uint32_t open;   ///< streams of the flows without a rate
+    std::uint64_t flows;  ///< all that are on it
+    Rate left;
+    Rate share;  ///< of an open stream; 0: not divided yet
   };
   struct LinkState {
     std::vector<OnLink> flows;
@@ -190,10 +200,8 @@ class Flows {
     LinkUse use;
   };
 
-  /// The flow in a set of few; none for larger numbers.
-  [[nodiscard]] static std::uint64_t bit_of(std::uint32_t flow) {
-    return flow < kFew ? std::uint64_t{1} << flow : 0;
-  }
+  /// The flow in a set of few. Requires: a number below kFew.
+  [[nodiscard]] static std::uint64_t bit_of(std::uint32_t flow) { return std::uint64_t{1} << flow; }
   [[nodiscard]] bool is_full(std::uint32_t link) const {
     return loads_[link].streams > loads_[link].max_fast;
   }
@@ -202,14 +210,16 @@ class Flows {
   }
   /// What each stream gets where all on the link have the same. Requires: there are some.
   [[nodiscard]] Rate fair_share(std::uint32_t link) {
-    LinkLoad& load = loads_[link];
-    if (load.fair_streams != load.streams) {
-      load.fair_streams = load.streams;
-      load.fair = std::max<Rate>(load.capacity / load.streams, 1);
+    const LinkLoad& load = loads_[link];
+    FewOnLink& few = few_on_[link];
+    if (few.fair_streams != load.streams) {
+      few.fair_streams = load.streams;
+      few.fair = std::max<Rate>(load.capacity / load.streams, 1);
     }
-    return load.fair;
+    return few.fair;
   }
   [[nodiscard]] std::uint32_t free_number();
+  void add_few(std::uint32_t flow);
   void forget_wide_links();
   [[nodiscard]] bool ties_all(std::uint32_t link);
   [[nodiscard]] std::optional<std::uint32_t> tying_link();
@@ -224,7 +234,7 @@ class Flows {
   void fill_few(Nanoseconds now);
   [[nodiscard]] std::pair<Rate, std::uint64_t> narrowest_few();
   void fix_few(std::uint64_t flows, Rate share, Nanoseconds now);
-  [[nodiscard]] std::uint32_t streams_on(std::uint32_t flow, std::uint32_t link) const;
+  [[nodiscard]] std::uint32_t streams_on(std::uint32_t link, std::uint64_t flows) const;
   void report_next();
   void settle_many(Nanoseconds now);
   void find_neighbours();
@@ -232,12 +242,13 @@ class Flows {
   void find_rates();
   [[nodiscard]] Rate smallest_share();
   void fix(Rate share);
-  void set_rate(std::uint32_t flow, Rate rate, Nanoseconds now);
+  bool set_rate(std::uint32_t flow, Rate rate, Nanoseconds now);
   void tell(std::uint32_t flow);
   void count_held(std::uint32_t link, Nanoseconds now);
 
   const Routes& routes_;
   std::vector<LinkLoad> loads_;
+  std::vector<FewOnLink> few_on_;
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
   std::uint64_t few_ = 0;                  ///< flows that have a number below kFew, by their numbers
@@ -245,6 +256,7 @@ class Flows {
   std::vector<std::uint32_t> free_;        ///< numbers from kFew on
   std::vector<std::uint32_t> begun_;       ///< since the last settle
   std::vector<std::uint32_t> full_;        ///< links that are full, and maybe others
+  std::vector<Filling> filling_;           ///< those that are full
   std::vector<std::uint32_t> reached_;     ///< first the seeds: links whose flows may get other rates
   std::vector<std::uint32_t> neighbours_;  ///< these flows
   std::vector<Rate> rates_;                ///< of flows, by their numbers, while they are found
