@@ -220,6 +220,7 @@ class Flows {
   }
   [[nodiscard]] std::uint32_t free_number();
   void add_few(std::uint32_t flow);
+  void remove_few(std::uint32_t flow);
   void forget_wide_links();
   [[nodiscard]] bool ties_all(std::uint32_t link);
   [[nodiscard]] std::optional<std::uint32_t> tying_link();
@@ -244,6 +245,7 @@ class Flows {
   void fix(Rate share);
   bool set_rate(std::uint32_t flow, Rate rate, Nanoseconds now);
   void tell(std::uint32_t flow);
+  void tell_few();
   void count_held(std::uint32_t link, Nanoseconds now);
 
   const Routes& routes_;
