@@ -193,3 +193,22 @@ rows = [json.loads(line) for line in open("follows.jsonl")]
 row = next(row for row in rows if row["point"]["schedule"] == os.environ["SCHEDULE"])
 assert row["step_ns"] == json.load(open("stdout"))["step_ns"], (row, os.environ["SCHEDULE"])' || fail "$schedule in a study"
 done
+
+# An option that an action does not use is refused, with the actions that take it.
+unused() {
+  expect_exit 2 study "$1" study.json "${@:3}"
+  expect_err "$3 is for $2 (found $3 with $1, expected no $3)"
+}
+unused run export --output z.csv
+unused run diff --baseline study.json.sqlite
+unused run diff --tolerance 0.1
+unused resume export --output z.csv
+unused status "run and resume" --merge none.sqlite
+unused status "run and resume" --shard 0/4
+unused status "run and resume" --jobs 2
+unused status export --output z.csv
+unused export "run and resume" --shard 0/4
+unused export "run, resume and status" --watch
+unused diff "run and resume" --merge none.sqlite
+unused diff "run, resume and status" --watch
+unused diff export --output z.csv

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "command_line/validators.hpp"
+#include "options/option_uses.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/study.hpp"
 #include "processes/interruption.hpp"
@@ -240,7 +241,18 @@ Expected<int> diff_points(const StudyOptions& options, const Output& output) {
   return worse.empty() ? kDone : kRegression;
 }
 
-Expected<int> run(const StudyOptions& options, const Output& output) {
+/// Of FILE and --store every action makes use.
+const std::vector<OptionUse>& action_options() {
+  static const std::vector<OptionUse> uses = {
+      {"--jobs", {"run", "resume"}},  {"--watch", {"run", "resume", "status"}},
+      {"--shard", {"run", "resume"}}, {"--merge", {"run", "resume"}},
+      {"--output", {"export"}},       {"--baseline", {"diff"}},
+      {"--tolerance", {"diff"}}};
+  return uses;
+}
+
+Expected<int> run(const StudyOptions& options, const Command& command, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(check_uses(command, action_options(), options.action));
   if (options.action == "run" || options.action == "resume") return run_points(options, output);
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);
@@ -262,13 +274,14 @@ void add_study(Command& program) {
       .check(one_of({"run", "resume", "status", "export", "diff"}));
   command.add_option("FILE", options->file, "the study (JSON)").required();
   command.add_option("--store", options->store, "results (SQLite); default: FILE.sqlite");
-  command.add_option("--jobs", options->jobs, "run: threads; default: as many as there are processors")
+  command
+      .add_option("--jobs", options->jobs, "run, resume: threads; default: as many as there are processors")
       .check(count());
   command.add_flag("--watch", options->watch,
-                   "run, status: how far it is and the best so far, on stderr, as points come in");
-  command.add_option("--shard", options->shard, "run: i/n, every n-th point from the i-th on, from 0")
+                   "run, resume, status: how far it is and the best so far, on stderr, as points come in");
+  command.add_option("--shard", options->shard, "run, resume: i/n, every n-th point from the i-th on, from 0")
       .show_default();
-  command.add_option("--merge", options->merged, "run: another store, whose results are added first")
+  command.add_option("--merge", options->merged, "run, resume: another store, whose results are added first")
       .one_value_each();
   command.add_option("-o,--output", options->output, "export: FILE.csv, FILE.jsonl or -")
       .show_default()
@@ -277,7 +290,7 @@ void add_study(Command& program) {
   command.add_option("--tolerance", options->tolerance, "diff: share by which step and peak may grow")
       .show_default()
       .check(not_negative());
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs([options, command](const Output& output) { return run(*options, command, output); });
 }
 
 }  // namespace ppsim::cli
