@@ -212,3 +212,15 @@ unused export "run, resume and status" --watch
 unused diff "run and resume" --merge none.sqlite
 unused diff "run, resume and status" --watch
 unused diff export --output z.csv
+
+# A word is compared with no number, and a study has a point.
+with_constraint() { sed 's/"constraints": \[[^]]*\]/"constraints": ["'"$1"'"]/' study.json >constrained.json; }
+with_constraint "schedule==2"
+expect_exit 2 study run constrained.json
+expect_err 'a constraint compares numbers, and values of schedule are words (found "schedule==2", expected names of numbers: nodes, global_batch_size, sequence_length, tp,'
+with_constraint "2 < tp*recompute"
+expect_exit 2 study run constrained.json
+expect_err "values of recompute are words"
+with_constraint "tp > 100"
+expect_exit 2 study run constrained.json
+expect_err "the study has no point"

@@ -39,6 +39,10 @@ constexpr std::array<std::string_view, 19> kPointKeys = {"model",
                                                          "recompute",
                                                          "calibration"};
 
+/// Names of which the values are words: no number is compared with them.
+constexpr std::array<std::string_view, 9> kWordKeys = {
+    "model", "cluster", "stack", "dtype", "fsdp", "schedule", "layout", "recompute", "calibration"};
+
 /// "tp*cp <= 8": products of names and numbers, compared.
 struct StudyConstraint {
   std::vector<std::string> left, right;
@@ -63,6 +67,16 @@ std::vector<std::string> factors_of(std::string_view text) {
 
 bool is_point_key(std::string_view name) { return std::ranges::find(kPointKeys, name) != kPointKeys.end(); }
 
+bool is_word_key(std::string_view name) { return std::ranges::find(kWordKeys, name) != kWordKeys.end(); }
+
+/// "nodes, tp, ...".
+std::string number_keys() {
+  std::vector<std::string_view> names;
+  std::ranges::copy_if(kPointKeys, std::back_inserter(names),
+                       [](std::string_view name) { return !is_word_key(name); });
+  return joined(names);
+}
+
 std::optional<StudyConstraint> constraint_of(const std::string& text) {
   for (const char* sign : {"<=", ">=", "==", "<", ">"}) {
     const std::size_t at = text.find(sign);
@@ -78,7 +92,7 @@ std::optional<StudyConstraint> constraint_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// A missing value counts as 1. A value that is no number rules nothing out.
+/// A missing value counts as 1, as does one that is no number, which its evaluation refuses.
 double product_of(const std::vector<std::string>& factors, const StudyValues& values) {
   double product = 1;
   for (const std::string& factor : factors) {
@@ -115,6 +129,8 @@ class StudyReader {
       PPSIM_RETURN_IF_ERROR(add_points(all, 0));
     }
     sample();
+    if (study_.points.empty())
+      return bad({}, "the study has no point", "none", "a point that its constraints and its sample leave");
     PPSIM_RETURN_IF_ERROR(read_files());
     return std::move(study_);
   }
@@ -216,6 +232,13 @@ class StudyReader {
       const auto made = texts[i].is_string() ? constraint_of(texts[i].get<std::string>()) : std::nullopt;
       if (!made)
         return bad({"constraints", std::to_string(i)}, "no constraint", texts[i].dump(), "\"tp*cp <= 8\"");
+      for (const auto& side : {made->left, made->right}) {
+        const auto word = std::ranges::find_if(side, is_word_key);
+        if (word != side.end())
+          return bad({"constraints", std::to_string(i)},
+                     "a constraint compares numbers, and values of " + *word + " are words", texts[i].dump(),
+                     "names of numbers: " + number_keys());
+      }
       constraints_.push_back(*made);
     }
     if (texts.is_array()) return {};
