@@ -119,3 +119,7 @@ for words in "generate ${small[*]} -o -" "show ${small[*]}"; do
   timeout $limit_s "$ppsim" $words >&- 2>stderr || found=$?
   [ $found -eq 1 ] && [ "$(wc -l <stderr)" -eq 1 ] || fail "no stdout: exit $found of $words"
 done
+
+of_model=(--cluster dgx-h100 --nodes 1 --pp 4 --tp 2 --global-batch-size 16)
+bad "model field layers is given twice, and differs" "found 42 and 43" simulate 1f1b --model llama3-8b:layers=42,layers=43 "${of_model[@]}"
+expect_exit 0 simulate 1f1b --model llama3-8b:layers=44,hidden=4096,layers=44 "${of_model[@]}"

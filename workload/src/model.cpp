@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "ppsim/core/ir/units.hpp"
@@ -34,7 +35,10 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
 
 std::string field_names() { return joined(keys_in(kFields)); }
 
-Expected<void> override_field(ModelDescription& model, std::string_view assignment) {
+/// What a name has overridden so far.
+using Overridden = std::map<std::string_view, std::int64_t>;
+
+Expected<void> override_field(ModelDescription& model, std::string_view assignment, Overridden& said) {
   const std::size_t equals = assignment.find('=');
   const std::string_view key = assignment.substr(0, equals);
   for (const auto& [name, field] : kFields) {
@@ -43,6 +47,13 @@ Expected<void> override_field(ModelDescription& model, std::string_view assignme
     if (!value) {
       return make_error(ErrorCode::bad_argument, "model field " + std::string(key) + " needs a whole number",
                         {.found = std::string(assignment.substr(equals + 1)), .expected = "a whole number"});
+    }
+    const auto [before, is_new] = said.emplace(name, *value);
+    if (!is_new && before->second != *value) {
+      return make_error(ErrorCode::bad_argument,
+                        "model field " + std::string(key) + " is given twice, and differs",
+                        {.found = std::to_string(before->second) + " and " + std::to_string(*value),
+                         .expected = "the same number, or one of the two"});
     }
     model.*field = *value;
     return {};
@@ -133,9 +144,10 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
     if (preset.name != name) continue;
     ModelDescription model = preset;
     std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+    Overridden said;
     while (!rest.empty()) {
       const std::size_t comma = rest.find(',');
-      PPSIM_RETURN_IF_ERROR(override_field(model, rest.substr(0, comma)));
+      PPSIM_RETURN_IF_ERROR(override_field(model, rest.substr(0, comma), said));
       rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     }
     PPSIM_RETURN_IF_ERROR(check_model(model));
