@@ -36,6 +36,9 @@ wrong "wrong.toml:1: unknown key" "found speed" "speed = 8"
 wrong "wrong.toml:2: a section of no command (did you mean \"simulate\"?)" "found [simulat]" "" "[simulat]" "ranks = 8"
 wrong "bad value for --ranks" "found four" "[simulate]" "ranks = four"
 wrong "--unit has no value" "" "[simulate]" "ranks = 4" "microbatches = 8" 'unit = ""'
+wrong "bad value for --fsdp" "found maybe, expected true or false" "[simulate]" "fsdp = \"maybe\""
+wrong "wrong.toml:2: json is an option of all commands" "expected json above the first section" "[simulate]" "json = true"
+wrong "wrong.toml:5: a section is there twice" "[simulate], as in row 1" "[simulate]" "ranks = 4" "[verify]" "ranks = 2" "[ simulate ] # again" "microbatches = 8"
 expect_error 2 "nowhere.toml: cannot read: No such file" "" simulate 1f1b --config nowhere.toml
 expect_error 2 "--config" "" simulate 1f1b --config
 expect_error 2 "--config" "" simulate 1f1b --config ""

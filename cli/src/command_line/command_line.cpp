@@ -278,3 +278,4 @@ Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** a
 }
 
 }  // namespace ppsim::cli
+  if (auto repeated = repeated_section(line)) return tl::unexpected(*std::move(repeated));

@@ -7,6 +7,8 @@
 
 namespace ppsim::cli {
 
+/// A section that is there twice, of which only the first one would count.
+[[nodiscard]] std::optional<Error> repeated_section(const ParsedLine& line);
 /// The fault of the file of --config, if the error of the command line comes from it.
 [[nodiscard]] std::optional<Error> config_error(const ParsedLine& line);
 
