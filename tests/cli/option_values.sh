@@ -120,6 +120,11 @@ for words in "generate ${small[*]} -o -" "show ${small[*]}"; do
   [ $found -eq 1 ] && [ "$(wc -l <stderr)" -eq 1 ] || fail "no stdout: exit $found of $words"
 done
 
+# A number that is too large.
+bad "bad value for --activation-limit" "found 99999999999, expected a number with fewer digits" synthesize --ranks 2 --microbatches 2 \
+  --activation-limit 99999999999
+bad "--transformer: vocab is no number that it can be" "found vocab=99999999999999999999, expected a whole number of at most" \
+  run 1f1b --ranks 2 --microbatches 2 --transformer vocab=99999999999999999999
 of_model=(--cluster dgx-h100 --nodes 1 --pp 4 --tp 2 --global-batch-size 16)
 bad "model field layers is given twice, and differs" "found 42 and 43" simulate 1f1b --model llama3-8b:layers=42,layers=43 "${of_model[@]}"
 expect_exit 0 simulate 1f1b --model llama3-8b:layers=44,hidden=4096,layers=44 "${of_model[@]}"

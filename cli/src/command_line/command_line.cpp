@@ -192,6 +192,24 @@ std::optional<Error> missing_option(const ParsedLine& line, const std::string& t
                  text,
                  {.found = alone->first + " alone", .expected = alone->second + " as well"}};
   }
+/// "Could not convert: --chunks = x" of CLI11.
+Error unconverted(const ParsedLine& line, const std::string& text) {
+  constexpr std::string_view kPrefix = "Could not convert: ";
+  const auto parts = around(text, " = ");
+  if (!parts || !parts->first.starts_with(kPrefix))
+    return {ErrorCode::bad_argument, text + "; see ppsim " + line.subcommand + " --help"};
+  const std::string name = parts->first.substr(kPrefix.size());
+  const auto option = std::ranges::find(line.options, name, &ParsedOption::name);
+  const bool is_flag = option != line.options.end() && !option->takes_value;
+  const bool is_whole = parts->second.find_first_not_of("-0123456789") == std::string::npos;
+  return {ErrorCode::bad_argument,
+          "bad value for " + name,
+          {.found = parts->second,
+           .expected = is_flag    ? "true or false"
+                       : is_whole ? "a number with fewer digits"
+                                  : "a number"}};
+}
+
   return std::nullopt;
 }
 
@@ -199,8 +217,7 @@ std::optional<Error> missing_option(const ParsedLine& line, const std::string& t
 Error bad_value(const ParsedLine& line, const std::string& text) {
   const std::size_t found = text.find(": found ");
   const std::size_t expected = text.rfind(", expected ");
-  if (found == std::string::npos || expected == std::string::npos)
-    return {ErrorCode::bad_argument, text + "; see ppsim " + line.subcommand + " --help"};
+  if (found == std::string::npos || expected == std::string::npos) return unconverted(line, text);
   const std::size_t begin = found + std::string_view(": found ").size();
   return {ErrorCode::bad_argument,
           "bad value for " + text.substr(0, found),

@@ -39,13 +39,18 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
       if (equals == std::string::npos || item.substr(0, equals) != name) continue;
       found = read_number(item.substr(equals + 1), config.*field);
     }
+    const std::string key = item.substr(0, equals);
+    const bool is_known = std::ranges::find(known, key) != known.end();
+    if (!found && is_known && equals != std::string::npos) {
+      return make_error(ErrorCode::bad_argument, "--transformer: " + key + " is no number that it can be",
+                        {.found = item, .expected = "a whole number of at most 2147483647"});
+    }
     if (!found) {
       return make_error(
-          ErrorCode::bad_argument, "--transformer cannot be read" + suggestion(item.substr(0, equals), known),
+          ErrorCode::bad_argument, "--transformer cannot be read" + (is_known ? "" : suggestion(key, known)),
           {.found = item,
            .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch; or tied=true"});
     }
-    const std::string key = item.substr(0, equals);
     const std::string& first = given.emplace(key, item).first->second;
     if (first == item) continue;
     return make_error(ErrorCode::bad_argument, key + " is given twice, and differs",
