@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 /// A remedy for what the system refuses; empty where its words have one.
 std::string remedy(bool reads, const std::string& path, int error) {
   if (error == ENOENT && reads) return "; give the path of a file that is there";
-  if (error == ENOENT) return "; first mkdir -p " + fs::path(path).parent_path().string();
+  const std::string folder = fs::path(behind_links(path)).parent_path().string();
+  if (error == ENOENT) return folder.empty() ? "" : "; first mkdir -p " + folder;
   if (error == EISDIR) return "; give a file in it";
   if (error == EACCES) return std::string("; give a file that you may ") + (reads ? "read" : "write");
   if (error == ENOSPC) return "; free some, or write elsewhere";
@@ -119,6 +120,15 @@ Expected<void> write_text_file(const std::string& path, std::string_view text) {
     return cannot("write", path, error);
   }
   return {};
+}
+
+std::string behind_links(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as the system follows
+  std::error_code ignored;
+  fs::path at = path;
+  for (int links = 0; links < kMaxLinks && fs::is_symlink(at, ignored); ++links)
+    at = at.parent_path() / fs::read_symlink(at, ignored);
+  return at.string();
 }
 
 std::string suffix_of(const std::string& path) {

@@ -145,3 +145,11 @@ if script -qec true /dev/null >/dev/null 2>&1; then
   table 80 | grep -q '^schedule .* parameters p2p volume$' || fail "a table is broken that fits the terminal"
   table 120 | grep -q '^schedule .* parameters  p2p volume$' || fail "a table moved together in a wide terminal"
 fi
+
+# A link into a folder that is not there.
+ln -s none/of/it.json dangling.json
+ln -s none.json here.json
+expect_exit 1 generate "${small[@]}" -o dangling.json
+expect_err "; first mkdir -p none/of"
+expect_exit 0 generate "${small[@]}" -o here.json
+[ -f none.json ] || fail "a link to a file that is made"

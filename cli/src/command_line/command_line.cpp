@@ -14,6 +14,7 @@
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/solver/solver_version.hpp"
 #include "validators.hpp"
 
@@ -62,14 +63,10 @@ bool is_same_file(const std::string& output, const std::string& other) {
   return fs::is_regular_file(output, ignored) && fs::equivalent(output, other, ignored);
 }
 
-/// Where a file is or would be made, at the end of links that may lead to nothing yet.
+/// Where a file is or would be made.
 fs::path destination_of(const std::string& file) {
-  constexpr int kMaxLinks = 40;  // as the system follows
   std::error_code ignored;
-  fs::path path = fs::absolute(file, ignored);
-  for (int links = 0; links < kMaxLinks && fs::is_symlink(path, ignored); ++links)
-    path = path.parent_path() / fs::read_symlink(path, ignored);
-  return fs::weakly_canonical(path, ignored);
+  return fs::weakly_canonical(behind_links(fs::absolute(file, ignored).string()), ignored);
 }
 
 /// Whether one new file would be written twice.
@@ -192,6 +189,9 @@ std::optional<Error> missing_option(const ParsedLine& line, const std::string& t
                  text,
                  {.found = alone->first + " alone", .expected = alone->second + " as well"}};
   }
+  return std::nullopt;
+}
+
 /// "Could not convert: --chunks = x" of CLI11.
 Error unconverted(const ParsedLine& line, const std::string& text) {
   constexpr std::string_view kPrefix = "Could not convert: ";
@@ -208,9 +208,6 @@ Error unconverted(const ParsedLine& line, const std::string& text) {
            .expected = is_flag    ? "true or false"
                        : is_whole ? "a number with fewer digits"
                                   : "a number"}};
-}
-
-  return std::nullopt;
 }
 
 /// The message of our own validators, "--ranks: found 0, expected a whole number from 1 to 1024".
@@ -285,6 +282,7 @@ Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** a
   PPSIM_ASSIGN_OR_RETURN(const auto expanded, with_job_words(program, Words(argv + 1, argv + argc)));
   const Words& words = expanded;
   ParsedLine line = parsed(program, argv[0], words);
+  if (auto repeated = repeated_section(line)) return tl::unexpected(*std::move(repeated));
   if (line.error) return tl::unexpected(error_of(line, words));
   if (line.versioned) return print_version;
   if (line.helped) return help_of(program.text(), line);
@@ -295,4 +293,3 @@ Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** a
 }
 
 }  // namespace ppsim::cli
-  if (auto repeated = repeated_section(line)) return tl::unexpected(*std::move(repeated));

@@ -24,6 +24,9 @@ namespace ppsim::planner {
 /// Errors: io naming the path and the reason.
 [[nodiscard]] Expected<void> append_text_file(const std::string& path, std::string_view text);
 
+/// Where links lead in the end, which may be to nothing yet; another path as it is.
+[[nodiscard]] std::string behind_links(const std::string& path);
+
 /// The extension of a file's name in small letters, such as `.csv`; empty: none.
 [[nodiscard]] std::string suffix_of(const std::string& path);
 
@@ -31,6 +34,7 @@ namespace ppsim::planner {
 
 namespace ppsim {
 using planner::append_text_file;
+using planner::behind_links;
 using planner::check_writable;
 using planner::read_text_file;
 using planner::suffix_of;
