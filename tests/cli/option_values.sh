@@ -120,7 +120,7 @@ for words in "generate ${small[*]} -o -" "show ${small[*]}"; do
   [ $found -eq 1 ] && [ "$(wc -l <stderr)" -eq 1 ] || fail "no stdout: exit $found of $words"
 done
 
-# A number that is too large.
+# A number that is too large, and what is said of a model twice.
 bad "bad value for --activation-limit" "found 99999999999, expected a number with fewer digits" synthesize --ranks 2 --microbatches 2 \
   --activation-limit 99999999999
 bad "--transformer: vocab is no number that it can be" "found vocab=99999999999999999999, expected a whole number of at most" \
@@ -128,3 +128,15 @@ bad "--transformer: vocab is no number that it can be" "found vocab=999999999999
 of_model=(--cluster dgx-h100 --nodes 1 --pp 4 --tp 2 --global-batch-size 16)
 bad "model field layers is given twice, and differs" "found 42 and 43" simulate 1f1b --model llama3-8b:layers=42,layers=43 "${of_model[@]}"
 expect_exit 0 simulate 1f1b --model llama3-8b:layers=44,hidden=4096,layers=44 "${of_model[@]}"
+
+# What a form of the timeline has not is refused.
+unused() { bad "$2 is for $1" "found $2 with $3" show 1f1b --ranks 2 --microbatches 4 "${@:4}"; }
+unused "svg" --font text --font Times
+unused "svg" --font pdf -o x.pdf --font Times
+unused "svg and pdf" --title text --title Mine
+unused "svg and pdf" --row-height text -o x.txt --row-height 20
+unused "svg and pdf" --columns text --columns 1
+unused "svg and pdf" --memory text --unit F=1,B=2,A=1 --memory
+expect_exit 2 show 1f1b --ranks 2 --microbatches 4 --json --width 60
+expect_err "--width is for text, svg and pdf (found --width with --json, expected no --width)"
+unused "text, svg and pdf" --width --live --live --width 60

@@ -69,7 +69,7 @@ for text in Both gpipe 1f1b "F forward"; do grep -qxF -- "$text" stdout || fail 
 expect_exit 0 compare gpipe 1f1b "${size[@]}" --unit F=1,B=2 --svg both.svg --columns 1
 grep -q 'width="336"' both.svg || fail "one column is 336 pixels"
 
-expect_error 2 "a PDF has Helvetica" "--font Times" show 1f1b "${size[@]}" -o x.pdf --font Times
+expect_error 2 "--font is for svg" "--font with pdf" show 1f1b "${size[@]}" -o x.pdf --font Times
 expect_error 2 "the font of a PDF lacks letters of --title" "found λ" show 1f1b "${size[@]}" -o x.pdf --title λ
 expect_error 2 "the font of a PDF lacks letters of --title" "found λ" compare gpipe 1f1b "${size[@]}" --unit F=1 --figure x.pdf --title λ
 expect_error 2 "--width and --columns do not go together" "found both" show 1f1b "${size[@]}" -o x.pdf --columns 1 --width 100

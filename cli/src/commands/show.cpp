@@ -7,6 +7,7 @@
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
 #include "options/figures.hpp"
+#include "options/option_uses.hpp"
 #include "output/live_view.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
@@ -114,11 +115,25 @@ Expected<void> check_pdf(const ShowOptions& options) {
   if (options.output == "-" && ::isatty(STDOUT_FILENO) == 1)
     return make_error(ErrorCode::bad_argument, "a PDF is no text for a terminal",
                       {.expected = "-o FILE.pdf"});
-  if (!options.font.empty()) {
-    return make_error(ErrorCode::bad_argument, "a PDF has Helvetica",
-                      {.found = "--font " + options.font, .expected = "no --font, or -o FILE.svg"});
-  }
   return check_pdf_title(options.title);
+}
+
+/// What each form of the timeline has; a PDF has Helvetica.
+const std::vector<OptionUse>& picture_options() {
+  static const std::vector<OptionUse> uses = {{"--font", {"svg"}},
+                                              {"--title", {"svg", "pdf"}},
+                                              {"--row-height", {"svg", "pdf"}},
+                                              {"--columns", {"svg", "pdf"}},
+                                              {"--memory", {"svg", "pdf"}},
+                                              {"--width", {"text", "svg", "pdf"}},
+                                              {"--palette", {"text", "svg", "pdf", "--live"}}};
+  return uses;
+}
+
+/// The form that is asked for: a picture, the view on the terminal, or the rows alone.
+std::string form_of(const ShowOptions& options, const Output& output) {
+  if (options.live) return "--live";
+  return output.json && options.output == "-" ? "--json" : options.format;
 }
 
 /// A picture is looked at, or written.
@@ -154,10 +169,11 @@ std::string picture(const Drawing& step, const ShowOptions& options, const Outpu
   return text.str();
 }
 
-Expected<int> run(ShowOptions options, const Output& output) {
+Expected<int> run(ShowOptions options, const Command& command, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_live(options, output));
   PPSIM_ASSIGN_OR_RETURN(const auto format, format_of(options, output));
   options.format = format;
+  PPSIM_RETURN_IF_ERROR(check_uses(command, picture_options(), form_of(options, output)));
   PPSIM_RETURN_IF_ERROR(check_width(options));
   PPSIM_RETURN_IF_ERROR(check_pdf(options));
   const auto palette = palette_from_name(options.palette);
@@ -206,7 +222,7 @@ void add_show(Command& program) {
   command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs([options, command](const Output& output) { return run(*options, command, output); });
 }
 
 }  // namespace ppsim::cli
