@@ -79,3 +79,4 @@ expect_exit 0 lower schedule.csv -o waits.csv --dialect torch-2.15
 grep -q WAIT_SEND waits.csv || fail "--dialect of what is written"
 expect_exit 0 convert pair.json old.csv --dialect legacy
 expect_error 2 "neither file" "--dialect legacy" convert pair.json copy.json --dialect legacy
+expect_error 2 "--for says the alphabet" "--dialect legacy" convert pair.json copy.csv --for torch-2.15 --dialect legacy

@@ -51,13 +51,16 @@ Expected<std::string> tasks_text(const ConvertOptions& options, const Ir& ir) {
 /// one, with waits where these are asked for, unless the input is native.
 Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool from_json) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
-  if (options.flavor == kTasks) return tasks_text(options, ir);
-  if (target) return text_for(*target, ir, options.output);
   PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(options.input.dialect));
-  if (from_json && dialect != CsvDialect::torch && suffix_of(options.output) != ".csv") {
-    return make_error(ErrorCode::bad_argument, "--dialect is for CSV, and neither file is one",
+  const bool to_csv = suffix_of(options.output) == ".csv";
+  if (from_json && dialect != CsvDialect::torch && (target || !to_csv)) {
+    return make_error(ErrorCode::bad_argument,
+                      to_csv ? "--for says the alphabet of what is written"
+                             : "--dialect is for CSV, and neither file is one",
                       {.found = "--dialect " + options.input.dialect, .expected = "no --dialect"});
   }
+  if (options.flavor == kTasks) return tasks_text(options, ir);
+  if (target) return text_for(*target, ir, options.output);
   const bool as_asked = from_json || dialect == CsvDialect::torch_2_15;
   return ir_text(ir, options.output, as_asked ? dialect : CsvDialect::torch);
 }

@@ -96,6 +96,11 @@ Expected<Program> lowered(const LowerOptions& options, const Subject& subject, c
   const auto* program = std::get_if<Program>(&subject.ir);
   if (program == nullptr && !options.input.target.empty()) return lowered_for(options, subject, lowering);
   if (program == nullptr) return lowered_program(subject, lowering, observer);
+  if (options.costs.given()) {
+    return make_error(ErrorCode::bad_argument,
+                      "costs decide the order of a Program's instructions as it is made",
+                      {.found = "costs of a Program", .expected = "its schedule, or no costs"});
+  }
   LoweringOptions only_communicators = default_lowering(subject);
   only_communicators.recompute = Recompute::none;
   only_communicators.communicators = lowering.communicators;
