@@ -255,13 +255,16 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
 Expected<int> run(const PlanOptions& options, const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output));
   const bool found = !answer.plan.best.empty();
+  if (output.json && !options.format.empty())
+    return make_error(ErrorCode::bad_argument, "--emit and --json would both print the best",
+                      {.found = "--emit " + options.format + " --json", .expected = "one of the two"});
   if (found && !options.report.empty()) {
     const std::string page = plan_page(options, answer.plan, answer.rivals, command_words(output.arguments));
     PPSIM_RETURN_IF_ERROR(write_text_file(options.report, page));
   }
   if (output.json) output.print(answer_json(options, answer));
   if (!found) return print_none(options, answer, output);
-  if (!options.format.empty() && !output.json) {
+  if (!options.format.empty()) {
     std::cout << emitted(options, answer.plan.best.front());
   } else if (!output.json) {
     print_found(options, answer);
