@@ -35,6 +35,8 @@ expect_err "--emit and --json would both print the best (found --emit megatron -
 cp emitted stdout
 expect_json 'd["pp"] == 2 and d["command"].startswith("ppsim simulate ")'
 
+expect_exit 3 plan "${job[@]}" --min-spare-memory 100TB
+expect_err "no plan leaves 100000.00 GB of a GPU that has 80.00 GB"
 expect_exit 3 plan "${job[@]}" --min-spare-memory 79.9GB
 expect_err "no plan fits into 100.00 MB of a GPU"
 expect_err "the least is"

@@ -242,9 +242,11 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
     output.note("ppsim: no schedule accepts any of the parallelisms; fewer values of --fix leave more");
     return kDoesNotFit;
   }
-  output.note("ppsim: no plan fits into " +
-              size_text(answer.request.work.cluster.gpu.memory_bytes - answer.request.min_spare_bytes) +
-              " of a GPU");
+  const Bytes memory = answer.request.work.cluster.gpu.memory_bytes;
+  const Bytes spare = answer.request.min_spare_bytes;
+  output.note(spare < memory
+                  ? "ppsim: no plan fits into " + size_text(memory - spare) + " of a GPU"
+                  : "ppsim: no plan leaves " + size_text(spare) + " of a GPU that has " + size_text(memory));
   const PlanRow& row = *answer.plan.tightest;
   output.note("ppsim: the least is " + size_text(row.peak_bytes) + ", of " + as_text(row.choice) +
               "; more nodes or --fix fsdp=on need less");
@@ -253,11 +255,11 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
 }
 
 Expected<int> run(const PlanOptions& options, const Output& output) {
-  PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output));
-  const bool found = !answer.plan.best.empty();
   if (output.json && !options.format.empty())
     return make_error(ErrorCode::bad_argument, "--emit and --json would both print the best",
                       {.found = "--emit " + options.format + " --json", .expected = "one of the two"});
+  PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output));
+  const bool found = !answer.plan.best.empty();
   if (found && !options.report.empty()) {
     const std::string page = plan_page(options, answer.plan, answer.rivals, command_words(output.arguments));
     PPSIM_RETURN_IF_ERROR(write_text_file(options.report, page));
