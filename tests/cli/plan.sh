@@ -49,3 +49,19 @@ expect_error 2 "unknown transport" foo plan "${job[@]}" --transport foo
 expect_error 2 "no value of schedule" pipedream plan "${job[@]}" --fix schedule=pipedream
 expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --emit maxtext
 ! grep -q "has no schedule" stdout || fail "MaxText has GPipe"
+grep -qx "remat_policy: minimal_with_context" stdout || fail "MaxText checkpoints every layer"
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --fix recompute=none --emit maxtext
+expect_out "# not written: recompute none; this policy keeps all products"
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --fix recompute=full --emit maxtext
+grep -qx "remat_policy: full" stdout || fail "full is MaxText's too"
+
+# torchtitan would make two stages a rank: it is told the modules of each.
+for schedule in interleaved-zb looped-bfs; do
+  expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=$schedule --fix chunks=4 --fix layout=even --emit torchtitan
+  python3 -c 'import sys, tomllib
+parallelism = tomllib.load(open("stdout", "rb"))["parallelism"]
+stages = parallelism["module_fqns_per_model_part"]
+assert parallelism["pipeline_parallel_degree"] == 2 and len(stages) == 8, stages
+assert [m for stage in stages for m in stage] == ["tok_embeddings", *(f"layers.{i}" for i in range(8)), "norm", "lm_head"], stages
+assert all(len([m for m in stage if m.startswith("layers.")]) == 1 for stage in stages), stages' || fail "the stages of $schedule"
+done

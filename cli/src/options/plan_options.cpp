@@ -140,12 +140,19 @@ std::string maxtext(const PlanRow& row) {
   text << "dcn_data_parallelism: -1\nici_tensor_parallelism: " << spread.tensor
        << "\ndcn_pipeline_parallelism: " << spread.pipeline << "\nici_context_parallelism: " << spread.context
        << '\n';
+/// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
+std::string remat_policy(const StageRecompute& recompute) {
+  if (recompute.any(Recompute::full)) return "remat_policy: full\n";
+  const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
+  return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
+         "; this policy keeps all products and makes again what is between them\n";
+}
+
   if (spread.expert > 1) text << "ici_expert_parallelism: " << spread.expert << '\n';
   text << "num_pipeline_microbatches: " << spread.microbatches() << '\n'
        << "per_device_batch_size: "
        << static_cast<double>(spread.global_batch_size) / static_cast<double>(spread.gpus()) << '\n'
-       << "remat_policy: " << (spread.recompute.any(Recompute::full) ? "full" : "minimal") << '\n'
-       << left_out(row, "maxtext");
+       << remat_policy(spread.recompute) << left_out(row, "maxtext");
   if (row.choice.schedule != "gpipe" && row.choice.schedule != "looped-bfs")
     text << "# MaxText has no schedule " << row.choice.schedule << ": it runs gpipe, circular with chunks\n";
   return text.str();
