@@ -7,6 +7,7 @@
 #include "command_line/validators.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
+#include "ppsim/planner/export.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -63,7 +64,10 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
 /// The settings that these few lines leave to `ppsim export`, or to the user.
 std::string left_out(const PlanRow& row, const std::string& framework) {
   const Parallelism& spread = row.choice.spread;
-  std::string text = "# the stages of each rank: ppsim export " + framework + "\n";
+  std::string text;
+  if (framework != "torchtitan") text += "# the stages of each rank: ppsim export " + framework + "\n";
+  if (row.layout.mtp() > 0 && framework == "torchtitan")
+    text += "# not written: multi-token prediction, which torchtitan has not\n";
   if (spread.dtype != DataType::bf16)
     text += "# not written: the number format of products, which is not bf16\n";
   if (spread.sharded_parameters && framework != "torchtitan")
@@ -125,6 +129,8 @@ std::string torchtitan(const PlanRow& row) {
     text << (schedule.empty() ? "# PyTorch has no class for " + row.choice.schedule +
                                     ": ppsim export torchtitan writes its CSV, or says why it cannot\n"
                               : "pipeline_parallel_schedule = \"" + schedule + "\"\n");
+    // Without them it makes one stage a rank or two, and not those of the plan.
+    text << "module_fqns_per_model_part = " << torchtitan_modules(row.layout) << '\n';
     text << left_out(row, "torchtitan");
   }
   const char* mode = spread.recompute.any(Recompute::full)        ? "full"
@@ -134,12 +140,6 @@ std::string torchtitan(const PlanRow& row) {
   return text.str();
 }
 
-std::string maxtext(const PlanRow& row) {
-  const Parallelism& spread = row.choice.spread;
-  std::ostringstream text;
-  text << "dcn_data_parallelism: -1\nici_tensor_parallelism: " << spread.tensor
-       << "\ndcn_pipeline_parallelism: " << spread.pipeline << "\nici_context_parallelism: " << spread.context
-       << '\n';
 /// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
 std::string remat_policy(const StageRecompute& recompute) {
   if (recompute.any(Recompute::full)) return "remat_policy: full\n";
@@ -148,6 +148,12 @@ std::string remat_policy(const StageRecompute& recompute) {
          "; this policy keeps all products and makes again what is between them\n";
 }
 
+std::string maxtext(const PlanRow& row) {
+  const Parallelism& spread = row.choice.spread;
+  std::ostringstream text;
+  text << "dcn_data_parallelism: -1\nici_tensor_parallelism: " << spread.tensor
+       << "\ndcn_pipeline_parallelism: " << spread.pipeline << "\nici_context_parallelism: " << spread.context
+       << '\n';
   if (spread.expert > 1) text << "ici_expert_parallelism: " << spread.expert << '\n';
   text << "num_pipeline_microbatches: " << spread.microbatches() << '\n'
        << "per_device_batch_size: "

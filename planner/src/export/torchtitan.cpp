@@ -37,21 +37,13 @@ bool splits_backwards(const Schedule& schedule) {
   return false;
 }
 
-/// [["tok_embeddings", "layers.0"], ["layers.1", "norm", "lm_head"]]: the same in Python and TOML.
-std::string modules_text(const std::vector<int>& layers) {
-  std::string text = "[";
-  int layer = 0;
-  for (std::size_t s = 0; s < layers.size(); ++s) {
-    std::vector<std::string> names;
-    if (s == 0) names.emplace_back("tok_embeddings");
-    for (int i = 0; i < layers[s]; ++i) names.push_back("layers." + std::to_string(layer++));
-    if (s + 1 == layers.size()) names.insert(names.end(), {"norm", "lm_head"});
-    text += s == 0 ? "\n" : ",\n";
-    text += "    [";
-    for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
-    text += "]";
-  }
-  return text + "\n]";
+/// The first stage has the embedding, the last one the loss.
+PipelineLayout layout_of(const std::vector<int>& layers) {
+  PipelineLayout layout;
+  for (const int count : layers) layout.stages.push_back({.layers = count});
+  layout.stages.front().embedding = true;
+  layout.stages.back().loss = true;
+  return layout;
 }
 
 /// A key of ParallelismConfig and its value, as Python and TOML write it.
@@ -62,7 +54,8 @@ Settings settings_of(const Pipeline& pipeline, const std::string& schedule_class
   Settings settings = {{"pipeline_parallel_degree", std::to_string(pipeline.ranks())},
                        {"pipeline_parallel_schedule", "\"" + schedule_class + "\""},
                        {"pipeline_parallel_schedule_csv", std::string("\"") + kCsv + "\""}};
-  if (!layers.empty()) settings.emplace_back("module_fqns_per_model_part", modules_text(layers));
+  if (!layers.empty())
+    settings.emplace_back("module_fqns_per_model_part", torchtitan_modules(layout_of(layers)));
   return settings;
 }
 
@@ -115,3 +108,19 @@ Expected<Export> for_torchtitan(const Schedule& schedule, const std::vector<int>
 }
 
 }  // namespace ppsim::planner::exporting
+
+std::string ppsim::planner::torchtitan_modules(const PipelineLayout& layout) {
+  std::string text = "[";
+  std::int64_t layer = 0;
+  for (const StageContents& stage : layout.stages) {
+    std::vector<std::string> names;
+    if (stage.embedding) names.emplace_back("tok_embeddings");
+    for (std::int64_t i = 0; i < stage.layers; ++i) names.push_back("layers." + std::to_string(layer++));
+    if (stage.loss) names.insert(names.end(), {"norm", "lm_head"});
+    text += text == "[" ? "\n" : ",\n";
+    text += "    [";
+    for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+    text += "]";
+  }
+  return text + "\n]";
+}

@@ -6,6 +6,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/workload/layout.hpp"
 
 namespace ppsim::planner {
 
@@ -34,6 +35,10 @@ struct Export {
 [[nodiscard]] Expected<Export> export_for(Framework framework, const Schedule& schedule,
                                           const std::vector<int>& layers);
 
+/// torchtitan's modules of each stage, the same in Python and TOML: [["tok_embeddings", "layers.0"],
+/// ["layers.1", "norm", "lm_head"]]. Without layers of multi-token prediction, which it has not.
+[[nodiscard]] std::string torchtitan_modules(const PipelineLayout& layout);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
@@ -42,4 +47,5 @@ using planner::export_for;
 using planner::ExportedFile;
 using planner::Framework;
 using planner::framework_named;
+using planner::torchtitan_modules;
 }  // namespace ppsim
