@@ -49,3 +49,5 @@ expect_error 2 "bytes of every message" "no size of 0SEND_F0" export chakra 1f1b
 expect_error 2 "chakra needs costs" "--model" export chakra 1f1b --ranks 2 --microbatches 2 -o x
 expect_error 2 "--layers is for frameworks" "chakra" export chakra 1f1b --layers 1,1 --ranks 2 --microbatches 2 --unit F=1 -o x
 expect_error 2 "takes neither costs" "chakra" export megatron 1f1b --ranks 2 --microbatches 2 --unit F=1 -o x
+expect_error 2 "unknown framework" "torchtitan, megatron, maxtext, chakra" export bogus 1f1b --ranks 2 --microbatches 2 -o x
+expect_error 2 'did you mean "chakra"' "chakr" export chakr 1f1b --ranks 2 --microbatches 2 --unit F=1 -o x

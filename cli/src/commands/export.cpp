@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "input/communicators.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/export.hpp"
 #include "ppsim/planner/files.hpp"
@@ -79,15 +80,17 @@ Expected<Export> exported(const ExportOptions& options) {
     return make_error(ErrorCode::bad_argument, "--layers is for frameworks that train",
                       {.found = kChakra, .expected = "the layers of --model"});
   }
+  constexpr std::string_view kFrameworks[] = {"torchtitan", "megatron", "maxtext", kChakra};
+  const auto framework = framework_named(options.framework);
+  if (!framework) return tl::unexpected(unknown_name("unknown framework", options.framework, kFrameworks));
   if (options.costs.given() || !options.policy.empty()) {
     return make_error(ErrorCode::bad_argument, options.framework + " takes neither costs nor communicators",
                       {.expected = "these options with chakra"});
   }
-  PPSIM_ASSIGN_OR_RETURN(const auto framework, framework_named(options.framework));
   PPSIM_ASSIGN_OR_RETURN(const auto layers, layers_of(options.layers));
   PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(options.input, {}));
   PPSIM_ASSIGN_OR_RETURN(const auto schedule, schedule_of(subject.ir));
-  return export_for(framework, schedule, layers);
+  return export_for(*framework, schedule, layers);
 }
 
 Expected<void> write_all(const std::string& folder, const Export& result) {
