@@ -123,3 +123,12 @@ model_of=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 2 --dp 2 --
 expect_exit 0 lower 1f1b "${model_of[@]}" --with unshard,reduce-grad,opt -o extras.json
 expect_exit 0 simulate extras.json "${model_of[@]}"
 expect_out "free of cost, no price is given: "
+
+# A transfer's cost stands under its SEND, and computation alone has a workspace: what nothing would count is refused.
+tables() { printf '{"format": "ppsim-tables", "version": 1, "costs": [{"kind": "F", "ns": 1}, {"kind": "B", "ns": 1}%s], "sizes": [%s]}\n' "$1" "$2" >own.json; }
+tables ', {"kind": "RECV_F", "ns": 5}' ''
+expect_error 2 "own.json:1:" "found \"RECV_F\"" simulate 1f1b "${sched[@]}" --costs own.json
+for op in SEND_F RECV_F OFFLOAD OVERLAP_F_B; do
+  tables '' '{"tensor": "workspace", "op": "'$op'", "bytes": 7}'
+  expect_error 2 "own.json:1:" "found \"$op\"" simulate 1f1b "${sched[@]}" --costs own.json
+done
