@@ -52,6 +52,11 @@ expect_exit 2 verify files files/absent.csv --communicators per-rank --json
 expect_json '[r["error"]["file"] for r in d["results"] if r["verdict"] == "error"] == ["files/broken.csv", "files/absent.csv"]'
 expect_json 'd["counts"]["refuted"] == 1'
 
+# So is what is called like one, and cannot be read: a link that leads nowhere, and a folder.
+mkdir odd odd/dir.csv && cp files/a.csv odd && ln -s nowhere odd/link.csv && mkfifo odd/pipe.csv
+expect_exit 2 verify odd --json
+expect_json '[(r["file"], r["verdict"]) for r in d["results"]] == [("odd/a.csv", "proved"), ("odd/dir.csv", "error"), ("odd/link.csv", "error")]'
+
 # What does not fit comes after what is refuted.
 expect_exit 3 verify files/a.csv files/a.csv --unit F=1,B=2,A=1e9 --memory-limit 1kB
 expect_out "does not fit"

@@ -26,9 +26,12 @@ bool has_several_policies(const VerifyRequest& request) {
   return request.policy == "all" || request.policy.find(',') != std::string::npos;
 }
 
+/// A link that leads nowhere and a folder are called like one, too: that they cannot be read is an error of
+/// their row. Pipes and devices, from which a read may never return, are none.
 bool is_schedule_file(const std::filesystem::directory_entry& entry) {
   const std::string suffix = suffix_of(entry.path().string());
-  return entry.is_regular_file() && (suffix == ".csv" || suffix == ".json");
+  std::error_code ignored;
+  return !entry.is_other(ignored) && (suffix == ".csv" || suffix == ".json");
 }
 
 /// The .csv and .json files of a folder by name; another input as it is.
