@@ -44,6 +44,8 @@ follows simulate 0 simulate 1f1b "${job[@]}"
 follows compare 0 compare gpipe forward-only "${size[@]}" "${unit[@]}"
 follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --by rank
 follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --against zb-h1
+follows sensitivity 0 sensitivity 1f1b "${size[@]}" --unit F=1,B=2,c=0 --against 1f1b
+follows sensitivity 0 sensitivity 1f1b "${job[@]}"
 follows jitter 0 jitter 1f1b "${size[@]}" "${unit[@]}" --vary compute=lognormal:0.05 --samples 50
 follows contention 0 contention 1f1b "${size[@]}" "${unit[@]}" --replicas 2 --ranks-per-node 4
 follows checkpoint 0 checkpoint 1f1b "${job[@]}" --storage 100GB --hours-between-failures 10
@@ -86,5 +88,6 @@ follows help 0 help
 follows completion 0 completion bash
 follows man 0 man
 follows schema 0 schema
+follows schema 0 schema tables
 follows error 2 simulate 1f1b
 while read -r command; do grep -qx "$command" asked || fail "no output of ppsim $command is checked"; done <commands

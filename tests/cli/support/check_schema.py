@@ -17,6 +17,8 @@ KNOWN = {"$schema", "title", "description", "type", "required", "properties", "a
 
 
 def check(value, schema, path):
+    if not schema:
+        return  # anything
     if strange := set(schema) - KNOWN:
         sys.exit(f"{path}: the schema has {strange}, which this checker does not know")
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
