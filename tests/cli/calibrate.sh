@@ -46,6 +46,14 @@ END
 expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv -o calibration.json --json
 expect_json 'all(abs(f["factor"] - 2) < 1e-6 for f in d["factors"]) and len(d["factors"]) == 4'
 expect_json 'all(abs(g["error_before_percent"]) > 49 and abs(g["error_after_percent"]) < 0.001 for g in d["groups"])'
+# The other half is predicted by what is written, which is as far off there where all actions of a class take as long.
+for fit in factors constants both; do
+  expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv --fit $fit --json
+  expect_json 'all(abs(g["error_after_percent"] - g["error_other_half_percent"]) < 0.01 for g in d["groups"])'
+done
+expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv --fit constants --json
+expect_json 'max(abs(g["error_other_half_percent"]) for g in d["groups"]) > 1'
+expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv -o calibration.json --json
 hash=$(python3 -c 'import json; print(json.load(open("stdout"))["calibration_hash"])')
 expect_exit 0 simulate 1f1b "${job[@]}" --calibration calibration.json --json
 expect_json "d['calibration_hash'] == '$hash'"

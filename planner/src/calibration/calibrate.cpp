@@ -98,11 +98,12 @@ std::optional<double> kind_error(const CostTable& costs, const Durations& durati
   return wrong / all;
 }
 
-/// What is compared: costs that were given, found ones, and those of one half.
+/// What is compared: costs that were given, found ones, and those that are found in one half; nothing where
+/// that is too little to find them.
 struct ComparedCosts {
   const std::optional<CostTable>& before;
   const CostTable& after;
-  const CostTable& half;
+  const std::optional<CostTable>& half;
 };
 
 CalibrationGroup kind_group(OpKind kind, const Observations& seen, const ComparedCosts& costs) {
@@ -114,7 +115,7 @@ CalibrationGroup kind_group(OpKind kind, const Observations& seen, const Compare
   }
   if (costs.before) group.before = kind_error(*costs.before, seen.all, kind);
   group.after = kind_error(costs.after, seen.all, kind).value_or(0);
-  group.other_half = kind_error(costs.half, seen.other, kind);
+  if (costs.half) group.other_half = kind_error(*costs.half, seen.other, kind);
   return group;
 }
 
@@ -137,8 +138,8 @@ Expected<CalibrationGroup> step_group(const CalibrationRequest& request, const O
     PPSIM_ASSIGN_OR_RETURN(group.before, error(*costs.before, seen.step_ns));
   }
   PPSIM_ASSIGN_OR_RETURN(group.after, error(costs.after, seen.step_ns));
-  if (!seen.other.empty()) {
-    PPSIM_ASSIGN_OR_RETURN(group.other_half, error(costs.half, seen.other_step_ns));
+  if (costs.half && !seen.other.empty()) {
+    PPSIM_ASSIGN_OR_RETURN(group.other_half, error(*costs.half, seen.other_step_ns));
   }
   return group;
 }
@@ -191,16 +192,26 @@ Expected<CostTable> workload_costs(const Workload& workload, const AnalyzedProgr
   return std::move(costs.tables.costs);
 }
 
-/// Gives the workload its calibration.
-Expected<void> fit_workload(const CalibrationRequest& request, const Observations& seen, Workload& workload) {
+/// Gives the workload the calibration that durations say.
+Expected<void> fit_workload(const CalibrationRequest& request, const Durations& durations,
+                            Workload& workload) {
   if (request.fit != CalibrationFit::factors) {
-    PPSIM_ASSIGN_OR_RETURN(const auto constants, fitted_constants(workload, *request.program, seen.all));
+    PPSIM_ASSIGN_OR_RETURN(const auto constants, fitted_constants(workload, *request.program, durations));
     workload.fitted = constants;
     workload.calibration.constants = constants;
   }
   if (request.fit == CalibrationFit::constants) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto model, workload_costs(workload, *request.program));
-  return find_factors(seen.all, model, workload.calibration);
+  return find_factors(durations, model, workload.calibration);
+}
+
+/// The costs that one half of the observations alone would give, in the way of all of them.
+std::optional<CostTable> half_costs(const CalibrationRequest& request, const Durations& half) {
+  if (!request.workload) return mean_costs(half, kOutliers);
+  Workload workload = *request.workload;
+  if (!fit_workload(request, half, workload)) return std::nullopt;
+  auto costs = workload_costs(workload, *request.program);
+  return costs ? std::optional(*std::move(costs)) : std::nullopt;
 }
 
 /// The groups of actions and of the step.
@@ -215,10 +226,10 @@ Expected<void> compare_steps(const CalibrationRequest& request, std::optional<Wo
   std::optional<CostTable> before = request.costs;
   if (workload) {
     PPSIM_ASSIGN_OR_RETURN(before, workload_costs(*request.workload, *request.program));
-    PPSIM_RETURN_IF_ERROR(fit_workload(request, seen, *workload));
+    PPSIM_RETURN_IF_ERROR(fit_workload(request, seen.all, *workload));
     PPSIM_ASSIGN_OR_RETURN(after, workload_costs(*workload, *request.program));
   }
-  const CostTable half = mean_costs(seen.half, kOutliers);
+  const std::optional<CostTable> half = half_costs(request, seen.half);
   const ComparedCosts costs{before, after, half};
   for (const OpKind kind : kinds_of(seen.all)) result.groups.push_back(kind_group(kind, seen, costs));
   PPSIM_ASSIGN_OR_RETURN(auto step, step_group(request, seen, costs));

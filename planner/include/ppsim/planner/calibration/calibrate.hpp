@@ -37,8 +37,8 @@ struct CalibrationGroup {
   double measured_ns = 0;         ///< together; of the step: the mean
   std::optional<double> before;   ///< of the costs that were given; nothing: there are none
   double after = 0;               ///< of the calibrated ones
-  /// Of costs from one half of the observations, on the other half: every other step, or of one step every
-  /// other action of a class, every other size. Nothing where a half has none.
+  /// Of what one half of the observations alone gives, on the other half: every other step, or of one step
+  /// every other action of a class, every other size. Nothing where a half has none, or too little.
   std::optional<double> other_half;
   friend bool operator==(const CalibrationGroup&, const CalibrationGroup&) = default;
 };
