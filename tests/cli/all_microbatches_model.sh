@@ -14,3 +14,6 @@ expect_json '"within the limit for all m below 5064," in d["properties"]["memory
 expect_exit 3 verify 1f1b --all-microbatches "${model[@]}" --global-batch-size 64 --memory-limit 38GB
 expect_err "--global-batch-size is left out"
 expect_error 2 "adaptive chooses for one number" "" verify 1f1b --all-microbatches "${model[@]}" --recompute adaptive
+expect_error 2 "adaptive chooses for one number" "or --global-batch-size G" verify 1f1b --all-microbatches "${model[@]}" --recompute adaptive
+expect_exit 5 verify 1f1b --all-microbatches "${model[@]}" --memory-limit 39.22GB --timeout 900
+expect_out "verify the one you need with --global-batch-size G."

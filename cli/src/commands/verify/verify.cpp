@@ -62,7 +62,7 @@ Expected<int> run_all(const VerifyRequest& options, const std::optional<Communic
                       const Output& output) {
   if (!options.makespan_limit.empty() || options.for_all.size() + options.spread.size() > 0) {
     return make_error(ErrorCode::bad_argument, "the time of a step grows with the microbatches",
-                      {.found = "--all-microbatches", .expected = "--microbatches M"});
+                      {.found = "--all-microbatches", .expected = options.one_number()});
   }
   if (!not_for_all(options).empty()) {
     return make_error(ErrorCode::bad_argument,
@@ -72,9 +72,9 @@ Expected<int> run_all(const VerifyRequest& options, const std::optional<Communic
   const bool has_ranks = options.input.ranks || said_by_name(options.input.input).ranks != 0;
   if (!has_ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
   if (options.costs.recompute == "adaptive") {
-    return make_error(
-        ErrorCode::bad_argument, "--recompute adaptive chooses for one number of microbatches",
-        {.found = "--all-microbatches", .expected = "another --recompute, or --microbatches M"});
+    return make_error(ErrorCode::bad_argument, "--recompute adaptive chooses for one number of microbatches",
+                      {.found = "--all-microbatches",
+                       .expected = std::string("another --recompute, or ") + options.one_number()});
   }
   if (options.costs.spread.global_batch_size != CostOptions().spread.global_batch_size)
     output.note("ppsim: --global-batch-size is left out: every number of microbatches is asked about");

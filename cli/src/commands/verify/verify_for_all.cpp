@@ -106,7 +106,8 @@ void print_text(const ProgramFor& program_for, const VerifyOptions& asked,
     std::cout << "  rank " << bound.rank << ": " << bound_text(bound) << ", m = " << bound.reached_at << '\n';
 }
 
-std::string advice(int exit, const AllMicrobatchesReport& report) {
+/// `one`: the option that says how many microbatches there are.
+std::string advice(int exit, const AllMicrobatchesReport& report, const std::string& one) {
   if (exit == kRefuted)
     return "Do not run this with so many microbatches: the lines above say who waits for whom.";
   if (exit == kDoesNotFit)
@@ -117,7 +118,7 @@ std::string advice(int exit, const AllMicrobatchesReport& report) {
     const std::string raise = what_to_raise(unknown_reasons(report));
     return "Not decided for all numbers" +
            (raise.empty() ? ", and no limit changes that: " : ": " + raise + ", or ") +
-           "verify the one you need with --microbatches M.";
+           "verify the one you need with " + one + ".";
   }
   return "Every property holds for every number of microbatches. Those that were not compared are like the "
          "others by how the schedule is made.";
@@ -142,7 +143,7 @@ Expected<int> verify_for_all(const VerifyRequest& request, const AllPrograms& pr
     output.print(report_for_all_json(program_for, asked, *answers));
   } else {
     print_text(program_for, asked, *answers);
-    std::cout << '\n' << advice(exit, *answers) << '\n';
+    std::cout << '\n' << advice(exit, *answers, request.one_number()) << '\n';
   }
   return exit;
 }

@@ -59,6 +59,10 @@ struct VerifyRequest {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
 
+  /// The option that gives one number of microbatches.
+  [[nodiscard]] const char* one_number() const {
+    return costs.model.empty() ? "--microbatches M" : "--global-batch-size G";
+  }
   [[nodiscard]] bool is_late() const;
   /// Seconds that are left, some of them in any case.
   [[nodiscard]] double remaining_s() const;
