@@ -25,3 +25,4 @@ expect_exit 2 checkpoint "${job[@]}" --storage fast
 expect_exit 2 checkpoint "${job[@]}"
 expect_exit 2 checkpoint "${job[@]}" --storage 1GB --every 0
 expect_exit 2 checkpoint "${job[@]}" --storage 1GB --writers some
+expect_error 2 "a schedule without backwards has nothing to checkpoint" "forward-only" checkpoint forward-only "${job[@]:1}" --storage 1GB

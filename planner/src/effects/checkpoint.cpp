@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::planner {
@@ -13,7 +14,10 @@ constexpr double kGiga = 1e9;
 constexpr double kWeight = 2;  // bf16
 constexpr double kMaster = 4;  // float32
 
-Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
+Expected<void> check(const CheckpointPlan& plan, const SimulatedStep& planned) {
+  if (!trains(planned.program()))
+    return make_error(ErrorCode::bad_argument, "a schedule without backwards has nothing to checkpoint",
+                      {.found = planned.name, .expected = "a schedule that trains, such as 1f1b"});
   const auto above_zero = [](double value) { return value > 0 && std::isfinite(value); };
   if (!above_zero(plan.storage) || !above_zero(plan.node_storage.value_or(1)))
     return make_error(ErrorCode::bad_argument, "storage writes at a rate above 0",
@@ -21,7 +25,7 @@ Expected<void> check(const CheckpointPlan& plan, Nanoseconds step) {
   if (plan.steps < 1 || !above_zero(plan.mean_time_between_failures.value_or(1)))
     return make_error(ErrorCode::bad_argument, "checkpoints and failures have time between them",
                       {.found = "none", .expected = "1 step or more, and a time above 0"});
-  if (step <= 0)
+  if (planned.step() <= 0)
     return make_error(ErrorCode::bad_argument, "a checkpoint is held against a step that takes time",
                       {.found = "0 ns", .expected = "costs of a model"});
   return {};
@@ -79,8 +83,8 @@ CheckpointWait waiting(Nanoseconds each, Nanoseconds step, const CheckpointPlan&
 
 Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Workload& workload,
                                          const CheckpointPlan& plan) {
+  PPSIM_RETURN_IF_ERROR(check(plan, planned));
   const Nanoseconds step = planned.step();
-  PPSIM_RETURN_IF_ERROR(check(plan, step));
   const Parallelism& spread = workload.parallelism;
   const NodeDescription& node = workload.cluster.node;
   CheckpointCost cost{.writing_nodes = writing_nodes(workload, plan.all_replicas)};

@@ -38,8 +38,9 @@ struct CheckpointCost {
   CheckpointWait beside;    ///< when all is in host memory; the next one waits until storage has this one
 };
 
-/// Errors: bad_argument for rates, steps or times that are not above 0, and for a step that takes no time.
-/// Requires: the costs of `planned` are those of `workload`.
+/// Errors: bad_argument for rates, steps or times that are not above 0, for a step that takes no time, and
+/// for one without backwards, which changes nothing that a checkpoint would keep. Requires: the costs of
+/// `planned` are those of `workload`.
 [[nodiscard]] Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Workload& workload,
                                                        const CheckpointPlan& plan);
 
