@@ -88,3 +88,4 @@ head -n 20 run.csv >cut.csv
 expect_error 2 "an instruction is missing" "" replay 1f1b "${step[@]}" --trace cut.csv
 awk -F, -v OFS=, 'NR == 4 { $5 = 0 } 1' run.csv >impossible.csv
 expect_error 4 "no run of this program" "" replay 1f1b "${step[@]}" --trace impossible.csv
+expect_error 2 "a factor out of range" "found 1e+300" replay 1f1b "${step[@]}" --trace run.csv --change F=1e300

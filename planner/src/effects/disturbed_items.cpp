@@ -100,7 +100,7 @@ Expected<void> check_factors(const std::vector<Slow>& slow) {
   for (const Slow& one : slow) {
     if (!(one.factor >= 0 && one.factor <= 1e6))
       return make_error(ErrorCode::bad_argument, "a factor out of range",
-                        {.found = std::to_string(one.factor), .expected = "0 to 1000000"});
+                        {.found = as_text(one.factor), .expected = "0 to 1000000"});
   }
   return {};
 }

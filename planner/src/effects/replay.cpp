@@ -235,7 +235,7 @@ Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayC
   for (const ReplayChange& one : changes) {
     if (!(one.factor >= 0 && one.factor <= kMaxReplayFactor))
       return make_error(ErrorCode::bad_argument, "a factor out of range",
-                        {.found = std::to_string(one.factor), .expected = "0 to 1000000"});
+                        {.found = as_text(one.factor), .expected = "0 to 1000000"});
     bool any = false;
     for (std::size_t i = 0; i < costs.durations.size(); ++i) {
       const InstructionId id(static_cast<std::int32_t>(i));
