@@ -114,6 +114,15 @@ Expected<void> check_slice(const Pipeline& pipeline, const ScannedAction& scanne
   return {};
 }
 
+/// The pass whose text is one letter.
+std::optional<OpKind> op_kind_of_letter(char letter) {
+  for (const OpKind kind :
+       {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight}) {
+    if (info(kind).text.size() == 1 && info(kind).text.front() == letter) return kind;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> take_number(std::string_view& text) {
@@ -203,6 +212,31 @@ Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& s
   }
   action.peer = peer->value();
   return action;
+}
+
+std::optional<Action> plain_pass(const Pipeline& pipeline, std::string_view text) {
+  const std::int32_t stage = take_short_number(text);
+  if (stage < 0 || stage >= pipeline.stages() || text.empty() || pipeline.slices() != 1) return std::nullopt;
+  const std::optional<OpKind> kind = op_kind_of_letter(text.front());
+  text.remove_prefix(1);
+  const std::int32_t microbatch = take_short_number(text);
+  if (!kind || microbatch < 0 || microbatch >= pipeline.microbatches() || !text.empty()) return std::nullopt;
+  return make_action(*kind, stage, microbatch);
+}
+
+std::optional<PlainInstruction> plain_instruction(const Pipeline& pipeline, std::string_view text) {
+  const std::size_t at = text.find('@');
+  const bool communicates = at != std::string_view::npos;
+  if (const auto pass = plain_pass(pipeline, text)) return PlainInstruction{*pass, {}};
+  const auto scanned = scan_action(text.substr(0, at));
+  if (!scanned || is_communication(scanned->kind) != communicates) return std::nullopt;
+  const auto action = resolve_action(pipeline, *scanned, text);
+  if (!action) return std::nullopt;
+  if (!communicates) return PlainInstruction{*action, {}};
+  std::string_view number = text.substr(at + 1);
+  const std::optional<std::int32_t> communicator = take_number(number);
+  if (!communicator || !number.empty()) return std::nullopt;
+  return PlainInstruction{*action, CommunicatorId(*communicator)};
 }
 
 std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer) {

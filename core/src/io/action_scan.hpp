@@ -45,6 +45,19 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 [[nodiscard]] Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& scanned,
                                               std::string_view text);
 
+/// The pass that a text such as `2F0` is, as nearly all of a schedule are; nothing where it is to be looked
+/// at closely.
+[[nodiscard]] std::optional<Action> plain_pass(const Pipeline& pipeline, std::string_view text);
+
+/// An instruction that is one action, as nearly all are, and its communicator, if it has one.
+struct PlainInstruction {
+  Action action;
+  CommunicatorId communicator;
+};
+/// Nothing where the text is another instruction, or none.
+[[nodiscard]] std::optional<PlainInstruction> plain_instruction(const Pipeline& pipeline,
+                                                                std::string_view text);
+
 /// The stage at the other end where the route of the microbatch leaves no choice.
 /// Requires: a transfer between stages, ids in range.
 [[nodiscard]] std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer);

@@ -22,26 +22,6 @@ std::string form_text(InstructionForm form, std::size_t count, Print print) {
   return {};
 }
 
-/// The pass whose text is one letter.
-std::optional<OpKind> op_kind_of_letter(char letter) {
-  for (const OpKind kind :
-       {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight}) {
-    if (info(kind).text.size() == 1 && info(kind).text.front() == letter) return kind;
-  }
-  return std::nullopt;
-}
-
-/// The pass that a text such as `2F0` is, as nearly all are; nothing where it is to be looked at closely.
-std::optional<Action> plain_pass(const Pipeline& pipeline, std::string_view text) {
-  const std::int32_t stage = take_short_number(text);
-  if (stage < 0 || stage >= pipeline.stages() || text.empty() || pipeline.slices() != 1) return std::nullopt;
-  const std::optional<OpKind> kind = op_kind_of_letter(text.front());
-  text.remove_prefix(1);
-  const std::int32_t microbatch = take_short_number(text);
-  if (!kind || microbatch < 0 || microbatch >= pipeline.microbatches() || !text.empty()) return std::nullopt;
-  return make_action(*kind, stage, microbatch);
-}
-
 Expected<Action> scan_and_resolve(const Pipeline& pipeline, std::string_view text) {
   if (const auto pass = plain_pass(pipeline, text)) return *pass;
   PPSIM_ASSIGN_OR_RETURN(const ScannedAction scanned, scan_action(text));

@@ -2,6 +2,8 @@
 #include <optional>
 
 #include "file.hpp"
+#include "io/action_scan.hpp"
+#include "ir/program_writer.hpp"
 #include "layout.hpp"
 #include "pipeline.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
@@ -101,6 +103,44 @@ Expected<int> read_send_done_delay(const JsonFile& file) {
                        "a number of sends or \"end\"");
 }
 
+/// A Program whose instructions are all plain, as those of any size are; nothing where it is another, or
+/// where anything is wrong.
+std::optional<Program> plain_program(const RowFile& from, const Pipeline& pipeline,
+                                     std::vector<Communicator> communicators, int send_done_delay) {
+  if (from.lifted == nullptr || from.lifted->size() != static_cast<std::size_t>(pipeline.ranks()))
+    return std::nullopt;
+  struct Row {
+    std::vector<Action> actions;
+    std::vector<CommunicatorId> communicators;
+  };
+  IdVector<RankId, Row> rows(from.lifted->size());
+  IdVector<RankId, RowSize> sizes;
+  for (const RankId rank : rows.ids()) {
+    const std::size_t size = (*from.lifted)[rank.index()].size();
+    sizes.push_back({size, size, true});
+    rows[rank].actions.reserve(size);
+    rows[rank].communicators.reserve(size);
+  }
+  const auto read =
+      read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) -> Expected<void> {
+        const std::optional<PlainInstruction> item = plain_instruction(pipeline, text);
+        if (!item) return text_error("not a plain instruction", text, "");
+        rows[rank].actions.push_back(item->action);
+        rows[rank].communicators.push_back(item->communicator);
+        return {};
+      });
+  if (!read) return std::nullopt;
+  ProgramWriter writer(pipeline, std::move(communicators), sizes);
+  writer.set_send_done_delay(send_done_delay);
+  ProgramWriter::Part part = writer.part();
+  for (const RankId rank : rows.ids()) {
+    part.begin_row(rank);
+    part.append(rows[rank].actions, rows[rank].communicators);
+  }
+  auto program = writer.finish({std::move(part)});
+  return program ? std::optional(*std::move(program)) : std::nullopt;
+}
+
 Expected<Program> read_program(const RowFile& from) {
   const JsonFile& file = from.file;
   PPSIM_RETURN_IF_ERROR(file.validate("program"));
@@ -109,6 +149,7 @@ Expected<Program> read_program(const RowFile& from) {
   draft.communicators = read_communicators(file.root().at("communicators"));
   PPSIM_ASSIGN_OR_RETURN(const auto delay, read_send_done_delay(file));
   draft.send_done_delay = delay;
+  if (auto program = plain_program(from, pipeline, draft.communicators, delay)) return *std::move(program);
   draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline.ranks()));
   PPSIM_RETURN_IF_ERROR(read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
     return parse_instruction(pipeline, text).map([&](InstructionDraft item) {
