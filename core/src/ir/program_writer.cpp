@@ -80,11 +80,13 @@ void ProgramWriter::Part::append(const Action& action, CommunicatorId communicat
 void ProgramWriter::Part::append(std::span<const Action> actions,
                                  std::span<const CommunicatorId> communicators) {
   Program& program = writer_->program_;
+  if (actions.empty()) return;  // a rank may have nothing to do
   if (!program.is_plain_) {
     for (std::size_t a = 0; a < actions.size(); ++a) append(actions[a], communicators[a]);
     return;
   }
   check_room(actions.size());
+  PPSIM_CHECK(next_instruction_ + actions.size() <= row_end_, "a row is longer than announced");
   const InstructionContext context{program.pipeline_, program.communicators_};
   for (std::size_t a = 0; a < actions.size(); ++a) {
     if (is_plainly_good(context, rank_, actions[a], communicators[a])) continue;
