@@ -150,6 +150,8 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
       PPSIM_RETURN_IF_ERROR(override_field(model, rest.substr(0, comma), said));
       rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     }
+    // Where each head has keys and values of its own, more heads do, too.
+    if (preset.kv_heads == preset.heads && !said.contains("kv_heads")) model.kv_heads = model.heads;
     PPSIM_RETURN_IF_ERROR(check_model(model));
     return model;
   }

@@ -45,6 +45,8 @@ TEST(Model, OverridesFields) {
   EXPECT_EQ(cut.layers, 42);
   EXPECT_EQ(cut.sequence, 4096);
   EXPECT_EQ(cut.hidden, model("llama3.1-405b").hidden);
+  EXPECT_EQ(model("gpt3-175b:heads=48").kv_heads, 48) << "each head has its own";
+  EXPECT_EQ(model("llama3-8b:heads=64").kv_heads, 8) << "heads share them in groups";
 }
 
 TEST(Model, RefusesUnknownNamesFieldsAndNumbers) {
