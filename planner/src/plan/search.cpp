@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "plan/bounded_plans.hpp"
 #include "plan/bounds.hpp"
 #include "plan/row.hpp"
 #include "plan/space.hpp"
@@ -197,12 +198,9 @@ class PlanSearch {
     opened_.clear();
     const auto& placed =
         placements_.of(space_, node.choice.spread.pipeline, node.choice.spread.microbatches());
-    for (std::size_t begin = 0; begin < placed.size();) {
-      std::size_t end = begin;
-      while (end < placed.size() && placed[end].placement == placed[begin].placement) ++end;
-      add_schedules(node, std::span(placed).subspan(begin, end - begin));
-      begin = end;
-    }
+    const auto overlaps = hides_exchange() ? std::optional(node.overlaps) : std::nullopt;
+    for (BoundedPlan& plan : bounded_plans({request_, space_, node.choice, placed, overlaps}))
+      add_plan(std::move(plan));
     find_first();
   }
 
@@ -217,37 +215,13 @@ class PlanSearch {
     opened_.clear();
   }
 
-  void add_schedules(const Node& node, std::span<const PlacedSchedule> schedules) {
-    const bool apart = hides_exchange();
-    const auto belongs = [&](const auto& one) { return !apart || one.form.overlaps == node.overlaps; };
-    if (std::ranges::none_of(schedules, belongs)) return;
-    std::optional<PipelineLayout> first;
-    for (const LayoutRule layout : space_.layouts()) {
-      Workload work = workload_of(request_, node.choice);
-      work.layout = layout;
-      auto costs = analytic_costs(work, schedules.front().placement->pipeline);
-      if (!costs) continue;  // a layer for each stage, where there are more stages
-      if (first && costs->layout == *first) continue;
-      first = costs->layout;
-      const auto placed = std::make_shared<PlacedCosts>(work, schedules.front().placement, *std::move(costs));
-      for (const PlacedSchedule& one : schedules) {
-        if (belongs(one)) add_schedule(node, one, layout, placed);
-      }
-      placed->forget_tables();
-    }
-  }
-
-  void add_schedule(const Node& node, const PlacedSchedule& one, LayoutRule layout,
-                    const std::shared_ptr<const PlacedCosts>& costs) {
+  void add_plan(BoundedPlan plan) {
     ++plan_.counts.bounded;
-    Node next{.bound = costs->of_form(one.form, node.choice.spread.microbatches()),
+    Node next{.bound = plan.bound,
               .depth = Depth::schedule,
-              .choice = node.choice,
-              .form = one.form,
-              .costs = costs};
-    next.choice.schedule = std::string(one.choice.info->name);
-    next.choice.chunks = one.choice.chunks;
-    next.choice.layout = layout;
+              .choice = std::move(plan.choice),
+              .form = plan.form,
+              .costs = std::move(plan.costs)};
     if (!best_ && request_.prunes) opened_.push_back(next);
     push(std::move(next));
   }

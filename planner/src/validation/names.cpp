@@ -71,7 +71,6 @@ tl::expected<ModelDescription, std::string> gpt_of(const std::string& name, cons
   model->name = name;
   if (model->hidden % model->heads != 0)
     return tl::unexpected("the heads of " + name + " do not divide its hidden size");
-  model->kv_heads = model->heads;
   model->head_dim = model->hidden / model->heads;
   model->ffn = 4 * model->hidden;
   return *std::move(model);
