@@ -237,17 +237,19 @@ class PlanSearch {
   }
 
   [[nodiscard]] Expected<std::shared_ptr<const RowMoments>> moments_of_node(const Node& node) {
-    PPSIM_ASSIGN_OR_RETURN(const auto costs, costs_of(node));
-    return structures_.moments(key_of(node.choice), costs.tables.costs);
+    const StructureKey key = key_of(node.choice);
+    CostTable costs;  // which most orders do without
+    if (follows_costs(key)) {
+      PPSIM_ASSIGN_OR_RETURN(auto own, costs_of(node));
+      costs = std::move(own.tables.costs);
+    }
+    return structures_.moments(key, costs);
   }
 
   /// The times on independent queues are what no transport is faster than.
   Expected<void> simulate_node(const Node& node) {
     const PlanChoice& choice = node.choice;
-    PPSIM_ASSIGN_OR_RETURN(const auto costs, costs_of(node));
-    const Tables& tables = costs.tables;
-    const StructureKey key = key_of(choice);
-    const auto moments = structures_.moments(key, tables.costs);
+    const auto moments = moments_of_node(node);
     if (!moments) return {};  // the schedule refuses these parameters
     Node next = node;
     next.bound.peak = std::max(node.bound.peak, node.costs->peak_of(**moments));
@@ -258,7 +260,9 @@ class PlanSearch {
     }
     next.score = score_of(next.bound, choice.nodes);
     if (is_dominated(next)) return {};
-    const auto compiled = structures_.compiled(key, tables.costs);
+    PPSIM_ASSIGN_OR_RETURN(const auto costs, costs_of(node));
+    const Tables& tables = costs.tables;
+    const auto compiled = structures_.compiled(key_of(choice), tables.costs);
     if (!compiled) return {};
     PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(**compiled, tables.costs));
     ++plan_.counts.simulated;

@@ -7,6 +7,12 @@
 #include "ppsim/simulator/engine/stuck.hpp"
 
 namespace ppsim::planner {
+
+bool follows_costs(const StructureKey& key) {
+  const auto info = find_schedule(key.schedule);
+  return info && (*info)->uses_costs;
+}
+
 namespace {
 
 bool is_forward_or_backward(const Action& action) {
@@ -71,11 +77,6 @@ class RowWalk {
   RowMoment now_;
   std::set<RowMoment> moments_;
 };
-
-bool follows_costs(const StructureKey& key) {
-  const auto info = find_schedule(key.schedule);
-  return info && (*info)->uses_costs;
-}
 
 Expected<Schedule> schedule_of(const StructureKey& key, const CostTable& costs) {
   ScheduleParameters parameters;

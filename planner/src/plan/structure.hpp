@@ -46,6 +46,9 @@ struct StructureKey {
   friend auto operator<=>(const StructureKey&, const StructureKey&) = default;
 };
 
+/// Whether the order of the schedule follows costs.
+[[nodiscard]] bool follows_costs(const StructureKey& key);
+
 /// A cache of schedules: those used last, within a bound on memory.
 template <class T>
 class KeptBySchedule {
