@@ -56,7 +56,8 @@ def lower(
     if tied:
         schedule = _core.with_tied_ends(schedule)
     if target is not None:
-        plain = grouping == offload == "none" and recompute in (None, "none") and send_done_delay is None
+        keeps_all = recompute is None or recompute == "none"
+        plain = grouping == offload == "none" and keeps_all and send_done_delay is None
         if not plain or receive_buffers:
             raise Error("a target decides this", expected="order, communicators and costs beside target")
         known = costs_of(costs, unit)

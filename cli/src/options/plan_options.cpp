@@ -67,7 +67,7 @@ std::string left_out(const PlanRow& row, const std::string& framework) {
   std::string text;
   if (framework != "torchtitan") text += "# the stages of each rank: ppsim export " + framework + "\n";
   if (row.layout.mtp() > 0 && framework == "torchtitan")
-    text += "# not written: multi-token prediction, which torchtitan has not\n";
+    text += "# not written: multi-token prediction, which torchtitan does not have\n";
   if (spread.dtype != DataType::bf16)
     text += "# not written: the number format of products, which is not bf16\n";
   if (spread.sharded_parameters && framework != "torchtitan")

@@ -147,9 +147,9 @@ std::string advice(const ReplayOptions& options, const Outcome& outcome) {
            ": it lacks what the step waited for.";
   if (options.changes.empty() && options.other.empty())
     return "As it is, the replay takes what was measured. Next: --change rank:0=0.9 or --as NAME.";
-  if (outcome.step() == measured) return "Nothing that the step waits for has changed.";
   const int before = microbatches(outcome.measured);
   const int after = microbatches(outcome.changed);
+  if (outcome.step() == measured && before == after) return "Nothing that the step waits for has changed.";
   const double share = static_cast<double>(outcome.step()) / after /
                            (static_cast<double>(std::max<Nanoseconds>(1, measured)) / before) -
                        1;

@@ -40,7 +40,7 @@ class RowReader {
 
  private:
   static bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-  /// By character: whether it stands for itself in a string.
+  /// For each character, whether a JSON string holds it without an escape.
   static constexpr std::array<bool, 256> kIsPlain = [] {
     std::array<bool, 256> is_plain = {};
     for (std::size_t c = 0x20; c < 0x7f; ++c) is_plain[c] = c != '"' && c != '\\';

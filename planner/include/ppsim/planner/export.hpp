@@ -36,7 +36,7 @@ struct Export {
                                           const std::vector<int>& layers);
 
 /// torchtitan's modules of each stage, the same in Python and TOML: [["tok_embeddings", "layers.0"],
-/// ["layers.1", "norm", "lm_head"]]. Without layers of multi-token prediction, which it has not.
+/// ["layers.1", "norm", "lm_head"]]. Without layers of multi-token prediction, which it does not have.
 [[nodiscard]] std::string torchtitan_modules(const PipelineLayout& layout);
 
 }  // namespace ppsim::planner
