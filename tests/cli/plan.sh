@@ -31,7 +31,7 @@ expect_out 'pipeline_parallel_schedule = "ZBVZeroBubble"'
 expect_exit 0 plan "${job[@]}" --fix pp=2 --emit json
 cp stdout emitted
 expect_exit 2 plan "${job[@]}" --emit megatron --json
-expect_err "--emit and --json would both print the best (found --emit megatron --json, expected one of the two)"
+expect_err "--emit and --json both print the best plan (found --emit megatron --json, expected one of the two)"
 cp emitted stdout
 expect_json 'd["pp"] == 2 and d["command"].startswith("ppsim simulate ")'
 

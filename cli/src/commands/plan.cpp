@@ -256,7 +256,7 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
 
 Expected<int> run(const PlanOptions& options, const Output& output) {
   if (output.json && !options.format.empty())
-    return make_error(ErrorCode::bad_argument, "--emit and --json would both print the best",
+    return make_error(ErrorCode::bad_argument, "--emit and --json both print the best plan",
                       {.found = "--emit " + options.format + " --json", .expected = "one of the two"});
   PPSIM_ASSIGN_OR_RETURN(const auto answer, answer_of(options, output));
   const bool found = !answer.plan.best.empty();

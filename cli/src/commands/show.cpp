@@ -118,7 +118,7 @@ Expected<void> check_pdf(const ShowOptions& options) {
   return check_pdf_title(options.title);
 }
 
-/// What each form of the timeline has; a PDF has Helvetica.
+/// The forms of the timeline that use each option; the font of a PDF is always Helvetica.
 const std::vector<OptionUse>& picture_options() {
   static const std::vector<OptionUse> uses = {{"--font", {"svg"}},
                                               {"--title", {"svg", "pdf"}},

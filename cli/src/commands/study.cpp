@@ -241,7 +241,7 @@ Expected<int> diff_points(const StudyOptions& options, const Output& output) {
   return worse.empty() ? kDone : kRegression;
 }
 
-/// Of FILE and --store every action makes use.
+/// Every action uses FILE and --store.
 const std::vector<OptionUse>& action_options() {
   static const std::vector<OptionUse> uses = {
       {"--jobs", {"run", "resume"}},  {"--watch", {"run", "resume", "status"}},
