@@ -26,8 +26,8 @@ bool has_several_policies(const VerifyRequest& request) {
   return request.policy == "all" || request.policy.find(',') != std::string::npos;
 }
 
-/// A dangling link or a folder of such a name counts: that it cannot be read is an error in its row. Pipes and
-/// devices do not, because a read from one may never return.
+/// A dangling link or a folder of such a name counts: that it cannot be read is an error in its row. Pipes
+/// and devices do not, because a read from one may never return.
 bool is_schedule_file(const std::filesystem::directory_entry& entry) {
   const std::string suffix = suffix_of(entry.path().string());
   std::error_code ignored;
