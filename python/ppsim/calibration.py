@@ -80,7 +80,7 @@ def calibrate(
     """Costs from traces of a run's Program and from output of nccl-tests.
 
     run: a simulation of what was traced; with the costs of a model, factors of that are found
-    traces: `.csv` of ours, a step each; or `.json` of torch.profiler, or `.sqlite` of nsys, of one step, all ranks
+    traces: `.csv` of ours, a step each, or a folder of them; or `.json` of torch.profiler, or `.sqlite` of nsys, of one step, all ranks
     nccl_tests: files, or {"all_reduce": file} where they do not say what they are of
     fit: factors, constants or both
     Raises FileError for what is no such file, Error for traces of another model and where nothing is given.

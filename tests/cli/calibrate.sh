@@ -23,6 +23,24 @@ expect_exit 0 calibrate 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace run.csv --t
 expect_out "other half"
 expect_exit 0 simulate 1f1b "${size[@]}" --costs measured.json
 
+# Every step of a run but the first, in a folder: half of the steps is measured against the other.
+emulated=(--backend emulated --unit F=4,B=8,c=1)
+expect_exit 0 run 1f1b "${size[@]}" "${emulated[@]}" --steps 5 --traces steps
+[ "$(ls steps | tr '\n' ' ')" = "step-000002.csv step-000003.csv step-000004.csv step-000005.csv " ] || fail "other steps: $(ls steps)"
+expect_exit 0 calibrate 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps --json
+expect_json 'd["groups"][-1]["group"] == "step" and d["groups"][-1]["observations"] == 4'
+expect_json 'd["groups"][-1]["error_other_half_percent"] is not None'
+expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps --json
+cp stdout from_folder
+expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps/step-000002.csv --json
+cmp -s <(grep -v steps from_folder) <(grep -v steps stdout) || fail "a folder's first step is another one"
+expect_exit 0 run 1f1b "${size[@]}" "${emulated[@]}" --steps 1 --traces one
+[ "$(ls one)" = step-000001.csv ] || fail "the only step of a run is written"
+expect_error 2 "the folder has traces already" "steps" run 1f1b "${size[@]}" "${emulated[@]}" --traces steps
+expect_error 1 "table.json" "Not a directory" run 1f1b "${size[@]}" "${emulated[@]}" --traces table.json/deeper
+expect_exit 0 run 1f1b "${size[@]}" "${emulated[@]}" --steps 102 --time-scale 0.001 --traces long
+[ "$(ls long | wc -l)" = 100 ] && [ -f long/step-000003.csv ] && [ -f long/step-000102.csv ] || fail "the newest 100 steps"
+
 # Ranks that shared a device: what each slows the others down by is found, and then the step.
 expect_exit 0 simulate 1f1b "${size[@]}" "${lowered[@]}" --ranks-per-device 2 --slowdown 0.25 --trace shared.csv
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --ranks-per-device 2 --costs-out alone.json --json

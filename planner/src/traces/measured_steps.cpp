@@ -1,6 +1,7 @@
 #include "ppsim/planner/traces/measured_steps.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
 #include "ppsim/planner/files.hpp"
@@ -15,6 +16,24 @@ bool is_own(const std::string& path) { return path == "-" || suffix_of(path) == 
 bool is_nsys(const std::string& path) {
   const std::string suffix = suffix_of(path);
   return suffix == ".sqlite" || suffix == ".db" || suffix == ".nsys-rep";
+}
+
+/// Files, and in place of a folder of steps as `.csv` these steps, by name.
+Expected<std::vector<std::string>> with_steps_of_folders(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::vector<std::string> steps;
+    std::error_code failed;
+    if (std::filesystem::is_directory(path, failed)) {
+      for (const auto& entry : std::filesystem::directory_iterator(path, failed))
+        if (suffix_of(entry.path().string()) == ".csv") steps.push_back(entry.path().string());
+      if (failed) return make_error(ErrorCode::io, failed.message(), {.file = path});
+    }
+    std::ranges::sort(steps);
+    if (steps.empty()) steps.push_back(path);
+    std::ranges::move(steps, std::back_inserter(files));
+  }
+  return files;
 }
 
 Expected<std::vector<KinetoRanges>> profiler_ranges(const std::vector<std::string>& paths) {
@@ -37,8 +56,9 @@ Expected<std::vector<KinetoRanges>> profiler_ranges(const std::vector<std::strin
 
 }  // namespace
 
-Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& paths, const Program& program) {
+Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& given, const Program& program) {
   MeasuredSteps steps;
+  PPSIM_ASSIGN_OR_RETURN(const auto paths, with_steps_of_folders(given));
   const auto own = std::ranges::count_if(paths, is_own);
   if (own > 0 && static_cast<std::size_t>(own) < paths.size())
     return make_error(

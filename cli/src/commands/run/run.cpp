@@ -31,6 +31,8 @@ Expected<void> write_outputs(const RunCommandOptions& options, const TimedRun& m
   };
   const std::vector<TracedRun> runs = {{"measured", measured}, {"simulated", simulated}};
   if (!options.trace.empty()) note(write_trace_file(options.trace, runs));
+  if (!options.traces.empty())
+    note(write_step_traces(options.traces, measured.program, result.run.traces, result.run.step_ns.size()));
   if (!options.report.empty()) note(write_run_report(options.report, measured, result.simulated, command));
   if (options.costs_out.empty()) return all;
   Tables tables = result.measured;
@@ -120,7 +122,10 @@ Expected<int> print_sbatch(const RunCommandOptions& options, const Output& outpu
 
 Expected<int> run_prepared(const RunCommandOptions& options, const Output& output, Bootstrap* processes) {
   std::vector<std::string> outputs;
-  if (!output.silent) outputs = {options.trace, options.report, options.costs_out};
+  if (!output.silent) {
+    outputs = {options.trace, options.report, options.costs_out};
+    if (!options.traces.empty()) PPSIM_RETURN_IF_ERROR(check_trace_folder(options.traces));
+  }
   PPSIM_RETURN_IF_ERROR(check_outputs(outputs));
   PPSIM_ASSIGN_OR_RETURN(auto prepared, prepare(options));
   note_assumed_communicators(prepared.subject, output);
@@ -218,6 +223,8 @@ void add_comparison_options(Command& command, RunCommandOptions& options) {
           "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
           "measured one")
       .check(trace_file());
+  command.add_option("--traces", options.traces,
+                     "folder for a .csv of every step but the first, of the newest 100, for calibrate");
   command
       .add_option("--report", options.report,
                   "self-contained HTML page, the measured step over the simulated")
@@ -226,7 +233,7 @@ void add_comparison_options(Command& command, RunCommandOptions& options) {
       .add_option("--costs-out", options.costs_out,
                   "measured costs with their quartiles, and sizes, as --costs reads them")
       .check(side_file({".json"}));
-  for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
+  for (const char* timed : {"--compare", "--trace", "--traces", "--report", "--costs-out"})
     command.option(timed).excludes(command.option("--no-profile"));
 }
 

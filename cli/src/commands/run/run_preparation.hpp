@@ -21,7 +21,7 @@ struct RunCommandOptions {
   ModelOptions model;
   BackendChoice device;
   DisturbanceOptions disturbances;
-  std::string certificate, trace, report, costs_out, extras;
+  std::string certificate, trace, traces, report, costs_out, extras;
   std::string of_optimizer;  ///< an option that says how it updates
   bool unverified = false, compare = false, emit_sbatch = false, transport_given = false, seed_given = false;
   int steps = 3;

@@ -16,8 +16,9 @@ struct MeasuredSteps {
   bool computation_alone = false;
 };
 
-/// Reads traces of a Program: `.csv` files of ours, each a step; or files of PyTorch's profiler (`.json`, or
-/// folders of them) or of Nsight Systems (`.sqlite`), together the newest step of all ranks.
+/// Reads traces of a Program: `.csv` files of ours, each a step, or folders of them; or files of PyTorch's
+/// profiler (`.json`, or folders of them) or of Nsight Systems (`.sqlite`), together the newest step of all
+/// ranks.
 /// Errors: those of the readers; bad_argument where both kinds are given.
 [[nodiscard]] Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& paths,
                                                           const Program& program);
