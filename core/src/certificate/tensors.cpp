@@ -170,11 +170,21 @@ class TensorCheck {
   }
 
   void expect_complete(std::uint32_t t) {
+    if (comes_in_parts(tensors_[t])) return expect_parts_complete(t);
     const Instructions writers = uses_.table.writers_of(tensors_[t]);
     const auto& written = precedences_.last_parts(writers);
     for (const InstructionId user : uses_.table.users_of(tensors_[t])) {
       if (std::ranges::binary_search(writers, user)) continue;
       precedences_.expect(written, start_of(user), {Claim::Kind::complete, t});
+    }
+  }
+
+  void expect_parts_complete(std::uint32_t t) {
+    const Instructions all = uses_.table.writers_of(tensors_[t]);
+    for (const InstructionId user : uses_.table.users_of(tensors_[t])) {
+      if (std::ranges::binary_search(all, user)) continue;
+      const auto writers = writers_before(program_, uses_.table, tensors_[t], user);
+      precedences_.expect(precedences_.last_parts(writers), start_of(user), {Claim::Kind::complete, t});
     }
   }
 

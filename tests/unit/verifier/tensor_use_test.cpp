@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/verify.hpp"
@@ -37,6 +39,20 @@ TEST(TensorUse, ActivationsThatARecomputationMakesCannotBeOffloaded) {
              "by then"}));
   p.rows = {{"0F0", "0OFFLOAD0", "0RELOAD0", "0B0"}};
   EXPECT_EQ(misuses(p.build()), Lines{});
+}
+
+/// Stage 2 reads outputs of stages 0 and 1, and stage 3 that of stage 1, which comes once, with the input of
+/// stage 2: it may start before the other part has come.
+TEST(TensorUse, AStageThatReadsOnePartOfItsSiblingsInputWaitsForThatPartAlone) {
+  const char* text = R"({"format": "ppsim-schedule", "version": 1, "pipeline": {"ranks": 2, "stages": 4,
+    "microbatches": 1, "placement": [1, 1, 0, 0], "edges": [[0, 2], [1, 2], [1, 3]]},
+    "rows": [["3F0", "2F0", "2B0", "3B0"], ["1F0", "0F0", "0B0", "1B0"]]})";
+  const Program program = lower(std::get<Schedule>(ir_from_json(text, "file").value()), {}).value();
+  EXPECT_EQ(misuses(program), Lines{});
+  const VerifyOptions options;
+  const auto certificate = make_certificate({program, options.capabilities}, options, verify(program));
+  ASSERT_TRUE(certificate) << to_string(certificate.error());
+  EXPECT_TRUE(check_certificate(*certificate, program, nullptr));
 }
 
 /// Rank 0 lends its only activations to rank 1, with something before and behind.

@@ -97,19 +97,23 @@ class Checker {
     found_.push_back({id, text.str()});
   }
 
-  /// Every reader starts after all writers are complete.
+  /// Every reader starts after all writers of what it reads are complete.
   void check_complete(const Tensor& tensor) {
-    const auto writers = table_.writers_of(tensor);
+    const auto all = table_.writers_of(tensor);
+    const bool in_parts = comes_in_parts(tensor);
     std::optional<InstructionId> after_all;  // a reader of which that is known
     for (const InstructionId user : table_.users_of(tensor)) {
-      if (std::ranges::find(writers, user) != writers.end()) continue;
+      if (std::ranges::find(all, user) != all.end()) continue;
+      const auto of_parts =
+          in_parts ? writers_before(program_, table_, tensor, user) : std::vector<InstructionId>();
+      const auto writers = in_parts ? std::span(of_parts) : all;
       const auto late = std::ranges::find_if(writers, [&](InstructionId writer) {
         return !order_.directly_before(writer, user) &&
                !(after_all && order_.directly_before(*after_all, user)) &&
                !order_.completes_before_start(writer, user);
       });
       if (late == writers.end()) {
-        if (!after_all) after_all = user;
+        if (!after_all && writers.size() == all.size()) after_all = user;
       } else {
         report(user, {" can use ", tensor_text(tensor), " before ", actions_text(program_, *late),
                       " has completed it"});

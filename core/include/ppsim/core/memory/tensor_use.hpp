@@ -24,6 +24,14 @@ struct TensorUses {
 };
 [[nodiscard]] TensorUses tensor_uses(const Program& program);
 
+/// Whether several instructions write an input: outputs of several stages, part by part.
+[[nodiscard]] bool comes_in_parts(const Tensor& tensor);
+
+/// The writers that have to be complete before an instruction uses an input that comes in parts: all of them
+/// for its stage; for a sibling that reads some of these outputs with it the RECVs of those alone.
+[[nodiscard]] std::vector<InstructionId> writers_before(const Program& program, const TensorTable& table,
+                                                        const Tensor& tensor, InstructionId user);
+
 /// Whether the action drops the memory of a tensor that it uses, rather than be its last user.
 [[nodiscard]] bool frees(const Action& action, const Tensor& tensor);
 
