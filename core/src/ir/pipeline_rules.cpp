@@ -203,24 +203,45 @@ bool is_acyclic(const PipelineSpec& spec) {
   return done == stages;
 }
 
-void check_graph(Rules& rules, const PipelineSpec& spec) {
+void check_edges(Rules& rules, const PipelineSpec& spec) {
   std::set<StageEdge> seen;
   const auto stages = static_cast<std::size_t>(spec.stages);
   for (const auto* edges : {&spec.edges, &spec.side_edges}) {
+    const std::set<StageEdge> of_other_kind = seen;
     for (const StageEdge& edge : *edges) {
       if (!in_range(edge.from, stages) || !in_range(edge.to, stages)) {
         rules.broken("edge ", edge.from, " -> ", edge.to, " names a stage outside [0, ", spec.stages, ")");
+      } else if (of_other_kind.contains(edge)) {
+        rules.broken("side edge ", edge.from, " -> ", edge.to, " is an edge of the stage graph already");
       } else if (!seen.insert(edge).second) {
         rules.broken("edge ", edge.from, " -> ", edge.to, " is given twice");
       }
     }
   }
+}
+
+/// A stage without a block would have neither parameters nor gradients.
+void check_blocks(Rules& rules, const PipelineSpec& spec) {
+  IdVector<StageId, bool> has_block(static_cast<std::size_t>(spec.stages), false);
+  for (std::size_t b = 0; b < spec.blocks.size(); ++b) {
+    const std::vector<StageId>& stages = spec.blocks.items()[b].stages;
+    check_stage_list(rules, spec, "block " + std::to_string(b), stages);
+    for (const StageId stage : stages) {
+      if (in_range(stage, has_block.size())) has_block[stage] = true;
+    }
+  }
+  for (const StageId stage : has_block.ids()) {
+    if (!has_block[stage])
+      rules.broken("stage ", stage, " is in no block, expected one of its own where it shares none");
+  }
+}
+
+void check_graph(Rules& rules, const PipelineSpec& spec) {
+  check_edges(rules, spec);
   for (std::size_t r = 0; r < spec.routes.size(); ++r) {
     check_stage_list(rules, spec, "route " + std::to_string(r), spec.routes.items()[r]);
   }
-  for (std::size_t b = 0; b < spec.blocks.size(); ++b) {
-    check_stage_list(rules, spec, "block " + std::to_string(b), spec.blocks.items()[b].stages);
-  }
+  check_blocks(rules, spec);
   if (rules.hold() && !is_acyclic(spec)) rules.broken("the stage graph has a cycle");
 }
 

@@ -142,7 +142,7 @@ TEST(Json, KeepsEveryMemberOfAPipeline) {
   spec.edges = {{StageId(1), StageId(0)}, {StageId(3), StageId(2)}};
   spec.routes = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}};
   spec.route = {RouteId(1), RouteId(0)};
-  spec.blocks = {ParameterBlock{{StageId(0), StageId(3)}}};
+  spec.blocks = {ParameterBlock{{StageId(0), StageId(3)}}, ParameterBlock{{StageId(1), StageId(2)}}};
   spec.update = {0, 1};
   spec.version = {0, 1};
   spec.collectives = {{"\"quoted\"\n", {RankId(0), RankId(2)}}};
@@ -162,6 +162,19 @@ TEST(Json, ReplacesNamesThatAreNoText) {
   const auto read = ir_from_json(to_json(builder.build().value()), "f.json");
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(std::get<Schedule>(*read).name(), "a\xef\xbf\xbd");
+}
+
+/// It would be taken for one that is left out: a chain instead of a graph without an edge.
+TEST(Json, RefusesListsThatAreEmpty) {
+  for (const char* name : {"placement", "edges", "routes", "route", "blocks", "update", "version", "lag"}) {
+    const std::string text =
+        R"({"format": "ppsim-schedule", "version": 1, "pipeline": {"ranks": 1, "stages": 2,
+      "microbatches": 1, ")" +
+        std::string(name) + R"(": []}, "rows": [["0F0", "1F0"]]})";
+    const auto read = ir_from_json(text, "f.json");
+    ASSERT_FALSE(read) << name;
+    EXPECT_NE(to_string(read.error()).find(name), std::string::npos) << to_string(read.error());
+  }
 }
 
 TEST(JsonSchema, IsWhatIsPublished) {

@@ -74,6 +74,15 @@ TEST(Pipeline, RefusesCyclesAndRepeats) {
   EXPECT_EQ(broken(spec), "edge 0 -> 1 is given twice");
 }
 
+/// Nothing would hold its parameters and gradients.
+TEST(Pipeline, RefusesAStageWithoutABlock) {
+  PipelineSpec spec{.ranks = 2, .stages = 4};
+  spec.blocks = {ParameterBlock{{StageId(0), StageId(3)}}, ParameterBlock{{StageId(1)}}};
+  EXPECT_EQ(broken(spec), "stage 2 is in no block, expected one of its own where it shares none");
+  spec.blocks.push_back(ParameterBlock{{StageId(2)}});
+  EXPECT_TRUE(Pipeline::make(spec));
+}
+
 TEST(Pipeline, RefusesCountsOutOfRange) {
   PipelineSpec spec = small();
   spec.microbatches = 0;

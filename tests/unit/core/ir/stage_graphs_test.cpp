@@ -91,7 +91,9 @@ TEST(SideEdges, AreKeptByFilesHashesAndReplicas) {
 TEST(SideEdges, StandBesideOthersAndMakeNoCycle) {
   PipelineSpec spec{.ranks = 3, .stages = 3};
   spec.side_edges = {edge(0, 1)};
-  EXPECT_EQ(Pipeline::make(spec).error().message, "edge 0 -> 1 is given twice");
+  EXPECT_EQ(Pipeline::make(spec).error().message, "side edge 0 -> 1 is an edge of the stage graph already");
+  spec.side_edges = {edge(0, 2), edge(0, 2)};
+  EXPECT_EQ(Pipeline::make(spec).error().message, "edge 0 -> 2 is given twice");
   spec.side_edges = {edge(2, 0)};
   EXPECT_EQ(Pipeline::make(spec).error().message, "the stage graph has a cycle");
   spec.side_edges = {edge(0, 3)};
