@@ -152,6 +152,8 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
     return option_error("clip needs opt: it scales what an optimizer step reads");
   if (options.reduce_each_microbatch && !options.reduce_grad)
     return option_error("a sum of gradients for every microbatch needs reduce-grad");
+  if (options.unshard_turns && options.order != IssueOrder::global)
+    return option_error("turns for UNSHARD and RESHARD are those of order global");
   if (options.reduce_each_microbatch && options.order == IssueOrder::jaxpp)
     return option_error(
         "order jaxpp has no sum of gradients for every microbatch: JaxPP sums after its loop");
@@ -169,10 +171,12 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
   return check_stages(pipeline, options);
 }
 
+bool is_shard(OpKind kind) { return kind == OpKind::unshard || kind == OpKind::reshard; }
+
 /// The option that adds actions of this kind, where it is on.
 const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
   if (kind == OpKind::load && options.load) return "load";
-  if ((kind == OpKind::unshard || kind == OpKind::reshard) && options.unshard) return "unshard";
+  if (is_shard(kind) && options.unshard) return "unshard";
   if (kind == OpKind::reduce_grad && options.reduce_grad) return "reduce-grad";
   if (kind == OpKind::optimizer && options.optimizer) return "opt";
   if ((kind == OpKind::offload || kind == OpKind::reload) && options.offload.on()) return "offload";
@@ -211,6 +215,7 @@ struct Lowering {
   const LoweringOptions& options;
   const CostTable* costs;  ///< null where the order needs none
   const PassObserver& observer;
+  bool drops_unshards = false;  ///< UNSHARD and RESHARD that take turns alone
 
   template <class Rows>
   void show(std::string_view pass, const Rows& rows) const {
@@ -262,7 +267,7 @@ void insert_local_work(const Lowering& lowering, StepRows& rows) {
     insert_loads(lowering.pipeline, rows);
     lowering.show("insert_loads", rows);
   }
-  if (options.unshard) {
+  if (options.unshard || lowering.drops_unshards) {
     insert_unshards(rows);
     lowering.show("insert_unshards", rows);
   }
@@ -344,6 +349,27 @@ Expected<LineRows> insert_transfers(const Lowering& lowering, const StepRows& ro
   return std::move(inserter).finish();
 }
 
+/// UNSHARD and RESHARD that the schedule has stay where they are.
+bool drops_unshards(const Schedule& schedule, const LoweringOptions& options) {
+  if (!options.unshard_turns || options.unshard) return false;
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank))
+      if (is_shard(step.actions().front().kind)) return false;
+  }
+  return true;
+}
+
+void drop_unshards(LineRows& lines) {
+  for (LineRow& row : lines) {
+    row.name_lines();
+    std::vector<Line> kept;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (!is_shard(row.action(i).kind)) kept.push_back(row.line(i));
+    }
+    row.replace(kept);
+  }
+}
+
 /// Turns steps into instructions in issue order, transfers included.
 Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
@@ -357,6 +383,10 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   }
   PPSIM_ASSIGN_OR_RETURN(LineRows lines, insert_transfers(lowering, rows));
   lowering.show("insert_transfers", lines);
+  if (lowering.drops_unshards) {
+    drop_unshards(lines);
+    lowering.show("drop_unshards", lines);
+  }
   put_in_order(lowering, lines);
   if (lowering.options.receive_buffers) {
     PPSIM_RETURN_IF_ERROR(limit_receives(pipeline, lowering.options, lines));
@@ -379,7 +409,8 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
 
   const CostTable units = unit_costs();
   const CostTable* times = costs != nullptr ? costs : &units;
-  const Lowering lowering{pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer};
+  const Lowering lowering{pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer,
+                          drops_unshards(schedule, options)};
   StepRows rows(schedule);
   lowering.show("schedule", rows);
   insert_local_work(lowering, rows);

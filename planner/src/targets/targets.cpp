@@ -83,7 +83,10 @@ Expected<CommunicatorPolicy> communicators_for(const Target& target,
 
 LoweringOptions own_lowering(const Target& target, CommunicatorPolicy policy, const Ir& ir) {
   LoweringOptions options = usual_lowering(target, policy);
-  if (target.runtime == PipelineRuntime::pytorch) options.order = IssueOrder::global;
+  if (target.runtime == PipelineRuntime::pytorch) {
+    options.order = IssueOrder::global;
+    options.unshard_turns = true;
+  }
   options.reduce_grad = target.reduces && std::holds_alternative<Schedule>(ir);
   return options;
 }

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
 
@@ -53,6 +55,35 @@ TEST(Targets, LoadWhatTheyWrite) {
   EXPECT_EQ(error_of(kNew, kWaited), Error{});
   EXPECT_EQ(error_of(kOld, kUnwaited), Error{});
   EXPECT_EQ(error_of(kLegacy, "0F0,0SEND_F0,0RECV_B0,0BW0\r\n1RECV_F0,1F0,1BW0,1SEND_B0\r\n"), Error{});
+}
+
+/// Computation, transfers and reductions of each rank, in issue order.
+std::vector<std::vector<std::string>> orders(const Program& program) {
+  std::vector<std::vector<std::string>> rows;
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const InstructionId id : program.ids_of(rank)) {
+      for (const Action& action : program.actions(id))
+        if (action.kind != OpKind::unshard && action.kind != OpKind::reshard)
+          row.push_back(action_text(program.pipeline(), action));
+    }
+  }
+  return rows;
+}
+
+/// The file is what PyTorch 2.15.0 dumps as compute_comms for ScheduleInterleaved1F1B with 2 ranks, 4
+/// microbatches and 4 stages a rank. Its UNSHARD and RESHARD take turns in the sweep over the ranks.
+TEST(Targets, LowerAScheduleInTheOrderOfPyTorch) {
+  const std::string text = read_text_file(PPSIM_TESTS_DIR "/data/torch_2.15_interleaved_1f1b.csv").value();
+  const Ir dumped = ir_from_text(text, "file.csv", {kNew.dialect, kNew.communicators.front(), &kNew}).value();
+  const Ir schedule = test::generated("interleaved-1f1b", {.ranks = 2, .microbatches = 4, .chunks = 4});
+  LoweringOptions options = own_lowering(kNew, kNew.communicators.front(), schedule);
+  const auto expected = orders(std::get<Program>(dumped));
+  EXPECT_EQ(orders(lower(std::get<Schedule>(schedule), options).value()), expected);
+  options.unshard_turns = false;
+  EXPECT_NE(orders(lower(std::get<Schedule>(schedule), options).value()), expected);
+  options.unshard = true;
+  EXPECT_EQ(orders(lower(std::get<Schedule>(schedule), options).value()), expected);
 }
 
 TEST(Targets, RefuseTextThatTheyWouldNotLoad) {

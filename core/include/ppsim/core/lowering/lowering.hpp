@@ -33,7 +33,9 @@ struct LoweringOptions {
   Offload offload;                     ///< OFFLOAD after F, RELOAD before B or I, beside other computation
   bool load = false;                   ///< LOAD before the F of first stages
   bool unshard = false;                ///< UNSHARD and RESHARD as PyTorch places them
-  bool reduce_grad = false;            ///< REDUCE_GRAD after the last B or W of a block on a rank
+  /// They are not in the Program and take their turns in the order of it: PyTorch's without FSDP.
+  bool unshard_turns = false;
+  bool reduce_grad = false;  ///< REDUCE_GRAD after the last B or W of a block on a rank
   bool reduce_each_microbatch =
       false;                ///< REDUCE_GRAD of weight groups for each microbatch; needs `reduce_grad`
   bool optimizer = false;   ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
