@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
 namespace ppsim::planner {
@@ -38,7 +39,8 @@ class GapWalk {
       if (!is_compute(run_.program.actions(id)[0].kind)) continue;
       const Interval busy{span(id).start.time, span(id).end.time};
       attribute(id, {free_since, busy.begin});
-      split_.busy += busy.end - busy.begin;
+      const bool works = !is_padding(run_.program.pipeline(), run_.program.actions(id));
+      (works ? split_.busy : split_.wait) += busy.end - busy.begin;
       free_since = busy.end;
     }
     split_.wait += step_.end - free_since;

@@ -73,7 +73,7 @@ def sensitivity(run: Run, by: str = "kind") -> list[Sensitivity]:
     """Sensitivities of a step in the order of instructions that it has.
 
     by: kind, rank, stage, link or class
-    Raises Error where times are no longest paths: computation that transfers slow down.
+    Raises Error where times are no longest paths: computation that others slow down (`Slowdowns`, `ns_beside_transfers`).
     """
     return [_sensitivity(found) for found in _core.sensitivities(run._step, by)]
 

@@ -22,6 +22,21 @@ def test_gpipe_owes_what_its_closed_form_says():
     assert [of.group for of in ppsim.sensitivity(run_of("gpipe"), by="rank")] == [f"rank:{r}" for r in range(4)]
 
 
+def test_a_step_with_slowdowns_is_refused():
+    """Its times are no longest paths of its costs."""
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=8)
+    slow = ppsim.simulate(schedule, unit=UNIT, slowdowns=ppsim.Slowdowns(ranks_per_device=4, others=0.5))
+    refused = [
+        lambda: ppsim.sensitivity(slow),
+        lambda: ppsim.jitter(slow, slow_ranks={3: 1.2}),
+        lambda: ppsim.break_even(slow, run_of("gpipe"), "transfers"),
+        lambda: ppsim.break_even(run_of("gpipe"), slow, "transfers"),
+    ]
+    for call in refused:
+        with pytest.raises(ppsim.Error, match="slow each other down"):
+            call()
+
+
 def test_a_break_even_point_is_exact():
     # Two chunks of a rank have half of its work each.
     plain = run_of("1f1b", F=1, B=2, c=0.1)

@@ -29,6 +29,11 @@ expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2 --json
 expect_json 'd["padding_left_out"] == 4'
 expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2 --backend emulated --unit F=1 --json
 expect_json '"padding_left_out" not in d'
+expect_exit 0 simulate spmd-gpipe --ranks 4 --microbatches 4 --unit F=1 --json
+expect_json 'd["bubble_fraction"] > 0.3'
+idle=$(python3 -c 'import json; print(json.load(open("stdout"))["bubble_fraction"])')
+expect_exit 0 run spmd-gpipe --ranks 4 --microbatches 4 --backend emulated --unit F=1 --compare --json
+expect_json "abs(d['simulated_bubble'] - $idle) < 1e-9"
 
 # A profile is a cost table that predicts a run.
 model=layers=2,hidden=16,heads=2,ffn=16,vocab=16,sequence=8

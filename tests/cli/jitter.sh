@@ -2,6 +2,18 @@
 # Steps whose costs vary: closed forms, the same bits again, and which rank to replace.
 source "$(dirname "$0")/support/lib.sh"
 
+# What is computed for padding is idle time, as in simulate, and the bubble is that of the pipeline.
+bubble_of() { python3 -c 'import json; d = json.load(open("stdout")); print(d["bubble_fraction"]["mean"] if "bubble_fraction" in d and isinstance(d["bubble_fraction"], dict) else d["bubble_fraction"])'; }
+padded=(spmd-gpipe --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1)
+modelled=(1f1b --model llama3-8b --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8)
+for what in padded modelled; do
+  declare -n words=$what
+  expect_exit 0 simulate "${words[@]}" --json
+  plain=$(bubble_of)
+  expect_exit 0 jitter "${words[@]}" --slow-rank 0=1 --json
+  expect_json "abs(d['bubble_fraction']['mean'] - $plain) < 1e-9"
+done
+
 step=(--ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1)
 
 # A spread of nothing is the plan, to the nanosecond, whatever its shape.

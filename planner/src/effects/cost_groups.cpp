@@ -214,6 +214,11 @@ Expected<PricedItems> priced_items(const SimulatedStep& step, const CostBinding&
                       {.found = std::to_string(*step.capabilities().residency) + " places",
                        .expected = "no residency limit"});
   }
+  if (step.slowed_down) {
+    return make_error(ErrorCode::bad_argument,
+                      "where actions slow each other down, times are no longest paths",
+                      {.found = "a step with slowdowns", .expected = "the step without them"});
+  }
   if (step.contended().differ_on(step.capabilities())) {
     return make_error(ErrorCode::bad_argument,
                       "where transfers slow computation down, times are no longest paths",
@@ -222,7 +227,8 @@ Expected<PricedItems> priced_items(const SimulatedStep& step, const CostBinding&
   auto compiled = compile(step.analyzed);
   PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
   PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs.tables.costs));
-  PricedItems items{*std::move(compiled), {}, {}};
+  PricedItems items{*std::move(compiled), {}, {}, {}};
+  items.pipeline_ends = items.program.last_items;
   items.places = item_places(items.program, step.analyzed);
   for (const CompiledItem& item : items.program.items) items.costs.push_back(bound.durations[item.duration]);
   append_ends(step, costs.ends, items);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::planner {
@@ -105,6 +106,16 @@ Expected<void> check_factors(const std::vector<Slow>& slow) {
   return {};
 }
 
+std::vector<bool> busy_items(const CompiledProgram& compiled, const Program& program) {
+  std::vector<bool> busy(compiled.items.size(), false);
+  for (const InstructionId id : program.ids()) {
+    const auto actions = program.actions(id);
+    busy[compiled.end_item[id.index()]] =
+        is_compute(actions.front().kind) && !is_padding(program.pipeline(), actions);
+  }
+  return busy;
+}
+
 }  // namespace
 
 Expected<DisturbedItems> disturbed_items(PricedItems priced, const AnalyzedProgram& analyzed,
@@ -112,8 +123,9 @@ Expected<DisturbedItems> disturbed_items(PricedItems priced, const AnalyzedProgr
   PPSIM_RETURN_IF_ERROR(check_factors(disturbances.slow_ranks));
   PPSIM_RETURN_IF_ERROR(check_factors(disturbances.slow_links));
   const Program& program = analyzed.program();
-  DisturbedItems made{std::move(priced), {}, {}, {}, {}, {}, {}};
+  DisturbedItems made{std::move(priced), {}, {}, {}, {}, {}, {}, {}};
   made.item_of = items_of_actions(made.priced.program, analyzed);
+  made.keeps_busy = busy_items(made.priced.program, program);
   made.given.assign(made.priced.places.size(), 1);
   made.slow_ranks = IdVector<RankId, double>(static_cast<std::size_t>(program.pipeline().ranks()), 1.0);
   std::vector<std::int32_t> source_of(made.priced.places.size(), kFixed);
@@ -160,17 +172,15 @@ Nanoseconds Sampler::step(IdVector<RankId, Nanoseconds>* busy) {
     const Nanoseconds taken = cost(i);
     if (__builtin_add_overflow(std::max(ends_[items[i].first], ends_[items[i].second]), taken, &ends_[i]))
       throw Overflow("a step of disturbed costs");
-    if (busy != nullptr && is_computed(i)) (*busy)[made_.priced.places[i].rank] += taken;
+    if (busy != nullptr && made_.keeps_busy[i]) (*busy)[made_.priced.places[i].rank] += taken;
   }
-  Nanoseconds step = 0;
-  for (const std::uint32_t last : made_.priced.program.last_items) step = std::max(step, ends_[last]);
-  return step;
+  return last_end(made_.priced.program.last_items);
 }
 
-bool Sampler::is_computed(std::size_t item) const {
-  const CompiledProgram& program = made_.priced.program;
-  const CostClass* key = simulator::cost_class_of(program, program.items[item]);
-  return key != nullptr && is_compute(key->kind);
+Nanoseconds Sampler::last_end(const std::vector<std::uint32_t>& items) const {
+  Nanoseconds end = 0;
+  for (const std::uint32_t item : items) end = std::max(end, ends_[item]);
+  return end;
 }
 
 }  // namespace ppsim::planner

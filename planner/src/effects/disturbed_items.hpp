@@ -25,6 +25,7 @@ struct DisturbedItems {
 
   PricedItems priced;
   std::vector<std::uint32_t> item_of;   ///< per action; 0, which takes no time, for one that has none
+  std::vector<bool> keeps_busy;         ///< per item: whether it is computation, and not for padding
   std::vector<double> given;            ///< per item: the factor of its link, which is no rank's
   IdVector<RankId, double> slow_ranks;  ///< given factors
   std::vector<Source> sources;
@@ -54,9 +55,11 @@ class Sampler {
   /// Errors: throws Overflow.
   [[nodiscard]] Nanoseconds cost(std::size_t item) const;
   [[nodiscard]] Nanoseconds step(IdVector<RankId, Nanoseconds>* busy);
+  /// Of the last step(): without what follows the pipeline.
+  [[nodiscard]] Nanoseconds pipeline() const { return last_end(made_.priced.pipeline_ends); }
 
  private:
-  [[nodiscard]] bool is_computed(std::size_t item) const;
+  [[nodiscard]] Nanoseconds last_end(const std::vector<std::uint32_t>& items) const;
 
   const DisturbedItems& made_;
   std::uint64_t seed_;

@@ -40,6 +40,7 @@ constexpr int kMaxThreads = 1024;
 /// The result of one sample.
 struct Sample {
   Nanoseconds step = 0;
+  Nanoseconds pipeline = 0;
   IdVector<RankId, Nanoseconds> busy;
   IdVector<RankId, double> factors;
   IdVector<RankId, Nanoseconds> gains;  ///< empty where they are not asked for
@@ -51,6 +52,7 @@ Sample sampled(Sampler& sampler, std::uint64_t number, const SpreadOptions& opti
   sample.factors = sampler.rank_factors();
   sample.busy = IdVector<RankId, Nanoseconds>(sample.factors.size(), 0);
   sample.step = sampler.step(&sample.busy);
+  sample.pipeline = sampler.pipeline();
   if (number >= static_cast<std::uint64_t>(options.replacement_samples)) return sample;
   for (const RankId rank : sample.factors.ids()) {
     Nanoseconds gain = 0;
@@ -100,10 +102,10 @@ double mean_of(const std::vector<double>& values) {
 }
 
 double bubble_of_sample(const Sample& sample) {
-  if (sample.step == 0) return 0;
+  if (sample.pipeline == 0) return 0;
   double busy = 0;
   for (const Nanoseconds of_rank : sample.busy) busy += static_cast<double>(of_rank);
-  return 1 - busy / static_cast<double>(sample.busy.size()) / static_cast<double>(sample.step);
+  return 1 - busy / static_cast<double>(sample.busy.size()) / static_cast<double>(sample.pipeline);
 }
 
 RankSpread rank_spread(const std::vector<Sample>& samples, RankId rank) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/planner/effects/cost_groups.hpp"
 #include "ppsim/planner/effects/slowed_step.hpp"
 #include "support/programs.hpp"
 
@@ -79,6 +80,21 @@ TEST(SlowDown, SimulatesAStepAgainOnlyWhereSomethingIsSlowedDown) {
   const Span& slowed = step->trace.spans[InstructionId(0)];
   EXPECT_EQ(slowed.start, forward_of_rank_0.start);
   EXPECT_GT(slowed.end, forward_of_rank_0.end);  // the RECV_B of its rank waits beside it
+}
+
+/// Its times are not those of its costs, so nothing that takes them for longest paths may use them.
+TEST(SlowDown, LeavesAStepWithoutLongestPaths) {
+  CostBinding costs;
+  costs.tables.costs = predicted_costs();
+  auto step = evaluate("two ranks", test::two_rank_step(), std::move(costs));
+  ASSERT_TRUE(step) << to_string(step.error());
+  EXPECT_TRUE(priced_items(*step));
+  SharedDevices devices{.ranks = 2, .slowdowns = {}};
+  devices.own_transfers = SharedDevices::kWhole;
+  ASSERT_TRUE(slow_down(*step, devices));
+  const auto refused = priced_items(*step);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "where actions slow each other down, times are no longest paths");
 }
 
 TEST(Summarize, TakesAbsoluteErrors) {

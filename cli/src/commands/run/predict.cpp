@@ -8,6 +8,7 @@
 #include "input/named_input.hpp"
 #include "options/measurement.hpp"
 #include "output/slowdown_output.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"
@@ -60,7 +61,7 @@ Expected<InputOptions> calibration_input(const PredictOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto first, predicted_subject(input, options.inputs.front()));
   const Pipeline& pipeline = pipeline_of(first.ir);
   if (!input.ranks) input.ranks = pipeline.ranks();
-  if (!input.microbatches) input.microbatches = pipeline.microbatches();
+  if (!input.microbatches) input.microbatches = batch_microbatches(pipeline);
   return input;
 }
 
@@ -132,7 +133,7 @@ Point point_of(const Setting& setting, const std::string& name) {
   const auto program = to_program(subject->ir, lowering, &setting.tables.costs);
   if (!program) return point.prediction = tl::unexpected(program.error()), point;
   point.ranks = program->pipeline().ranks();
-  point.microbatches = program->pipeline().microbatches();
+  point.microbatches = batch_microbatches(program->pipeline());
   point.stages = program->pipeline().stages();
   const int sharing = ranks_per_device(setting.options, point.ranks);
   if (setting.slowdowns || sharing > 1) point.ranks_per_device = sharing;

@@ -26,6 +26,7 @@ struct SimulatedStep {
   SizedTensors tensors = {};                        ///< at the sizes of the costs
   double simulate_seconds = 0;  ///< the engine alone: no lowering, graph, memory or output
   PhaseTimes phases = {};       ///< from the graph to the metrics
+  bool slowed_down = false;     ///< its computation, beyond the costs, by slow_down()
 
   [[nodiscard]] const Program& program() const { return analyzed.program(); }
   [[nodiscard]] const TransportCapabilities& capabilities() const { return analyzed.capabilities(); }

@@ -22,11 +22,12 @@ struct KindComparison {
 };
 
 /// Where the compute queues of all ranks stand idle between the first start of a step and its last end. The
-/// parts add up to that time less the time in which they are busy.
+/// parts add up to that time less the time in which they are busy with the batch.
 struct IdleSplit {
   Nanoseconds busy = 0;
-  Nanoseconds wait = 0;      ///< nothing that the next action needs is in flight; at the end: nothing is left
-  Nanoseconds transfer = 0;  ///< a transfer, collective or copy for it is in flight, for what it costs
+  /// Nothing that the next action needs is in flight; at the end: nothing is left. Computation for padding.
+  Nanoseconds wait = 0;
+  Nanoseconds transfer = 0;    ///< a transfer, collective or copy for it is in flight, for what it costs
   Nanoseconds contention = 0;  ///< the same beyond its cost
   Nanoseconds launch = 0;      ///< all that the action waits for is complete
 

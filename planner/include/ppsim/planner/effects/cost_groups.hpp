@@ -46,14 +46,15 @@ struct PricedItems {
   CompiledProgram program;
   std::vector<Nanoseconds> costs;
   std::vector<ItemPlace> places;
+  std::vector<std::uint32_t> pipeline_ends;  ///< the last items of the pipeline: the step may end later
 
   [[nodiscard]] bool is_in(const CostGroup& group, std::size_t item) const;
   /// Those that occur. Order: ascending.
   [[nodiscard]] std::vector<CostGroup> groups(CostGrouping grouping) const;
 };
 
-/// Errors: bad_argument where times are no longest paths: under a residency limit, and where computation is
-/// slower beside transfers; those of binding costs.
+/// Errors: bad_argument where times are no longest paths: under a residency limit, and where actions slow
+/// each other down; those of binding costs.
 [[nodiscard]] Expected<PricedItems> priced_items(const SimulatedStep& step);
 /// The same under other costs.
 [[nodiscard]] Expected<PricedItems> priced_items(const SimulatedStep& step, const CostBinding& costs);

@@ -79,7 +79,7 @@ struct StepSpread {
   Nanoseconds planned_ns = 0;
   std::vector<double> steps_ns;  ///< of each sample
   Spread step_ns;
-  Spread bubble;  ///< 1 - mean busy time of the ranks / step
+  Spread bubble;  ///< of the pipeline: 1 - mean busy time of the ranks / its time
   IdVector<RankId, RankSpread> ranks;
 };
 
