@@ -51,6 +51,61 @@ ends = lambda file: [row["end_ns"] for row in csv.DictReader(open(file)) if row[
 assert ends("eager.csv") == ends("slow.csv") != []
 END
 
+# A group takes as long as its longest transfer: the others have times of their own.
+group=(--ranks 4 --microbatches 8)
+table() { echo '{"format":"ppsim-tables","version":1,"costs":[{"kind":"F","ns":1000000},{"kind":"B","ns":2000000},
+  {"kind":"SEND_F","ns":'"$1"'},{"kind":"SEND_B","ns":'"$2"'}]}' >"$3"; }
+expect_exit 0 lower 1f1b "${group[@]}" --grouping paired -o paired.json
+table 100000 1000000 plain.json
+expect_exit 0 simulate paired.json --costs plain.json --trace paired.csv
+for factors in "5 1" "5 2" "1 3"; do
+  read -r forward backward <<<"$factors"
+  table $((100000 * forward)) $((1000000 * backward)) changed.json
+  expect_exit 0 simulate paired.json --costs changed.json --json
+  expected=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+  expect_exit 0 replay paired.json --trace paired.csv --change SEND_F=$forward --change SEND_B=$backward --json
+  expect_json "d['step_ns'] == $expected"
+done
+expect_exit 0 calibrate paired.json --trace paired.csv --costs-out measured.json
+python3 -c '
+import json
+costs = json.load(open("measured.json"))["costs"]
+assert {(c["kind"], c["ns"]) for c in costs if c["kind"] != "F" and c["kind"] != "B"} == {("SEND_F", 100000), ("SEND_B", 1000000)}, costs' ||
+  fail "a transfer takes what its group takes"
+
+# When the clock of a trace was started does not matter.
+two=(--ranks 2 --microbatches 2 --unit F=1,B=2,c=0.1)
+expect_exit 0 simulate 1f1b "${two[@]}" --trace first.csv
+python3 - <<'END'
+import csv
+rows = list(csv.DictReader(open("first.csv")))
+for row in rows:
+    for key in ("start_ns", "end_ns"):
+        row[key] = int(row[key]) + 5_000_000_000
+with open("later.csv", "w", newline="") as out:
+    writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+END
+printf '0F1,0F0,0B1,0B0\n1F1,1F0,1B1,1B0\n' >other.csv
+for clock in first later; do
+  expect_exit 0 replay 1f1b "${two[@]}" --trace $clock.csv --as other.csv --json
+  expect_json 'd["measured_step_ns"] == d["step_ns"] == 9200000'
+  expect_exit 0 replay 1f1b "${two[@]}" --trace $clock.csv -o again.csv
+  cmp $clock.csv again.csv || fail "another trace of another clock"
+done
+
+# Padding is no microbatch of the batch.
+expect_exit 0 simulate spmd-gpipe --ranks 3 --microbatches 4 --unit F=1,B=2 --trace padded.csv
+expect_exit 0 replay spmd-gpipe --ranks 3 --microbatches 4 --unit F=1,B=2 --trace padded.csv --as 1f1b --json
+expect_json 'd["microbatches"] == d["replayed_microbatches"] == 4'
+
+# A trace of a run that another transport cannot finish: the transport is named, and not the trace.
+expect_exit 0 lower zb-v --ranks 2 --microbatches 4 --order just-in-time -o jit.json
+expect_exit 0 simulate jit.json --unit F=1,I=1,W=1,c=0.1 --transport in-process --trace jit.csv
+expect_error 4 "cannot finish on this transport" "--transport any" replay jit.json --trace jit.csv
+expect_exit 0 replay jit.json --trace jit.csv --transport in-process
+
 # Another order of the same actions, and another schedule.
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as gpipe --json
 cp stdout as_gpipe

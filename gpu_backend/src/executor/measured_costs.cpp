@@ -24,7 +24,11 @@ class Samples {
     for (const CollectiveMatch& match : graph_.matches) add_match(trace, match);
   }
 
-  Durations take() { return std::move(samples_); }
+  /// A class whose transfers are in no group without another class takes what the groups take.
+  Durations take() {
+    samples_.merge(in_mixed_groups_);
+    return std::move(samples_);
+  }
 
  private:
   void add_local(const TimedTrace& trace, InstructionId id) {
@@ -39,12 +43,21 @@ class Samples {
     const Span& send = trace.spans[message.send];
     const Span& receive = trace.spans[message.receive];
     if (!happened(send) || !happened(receive)) return;
-    const CostClass key = cost_class_of(program_.all_actions()[message.send_action]);
-    if (graph_.capabilities.credits) {
-      add(key, send.start, send.end);
-    } else {
-      add(key, std::max(send.start, receive.start), receive.end);
-    }
+    const CostClass key = class_of(message);
+    const bool alone = is_alone(key, message.send) && is_alone(key, message.receive);
+    const Instant start = graph_.capabilities.credits ? send.start : std::max(send.start, receive.start);
+    const Instant end = graph_.capabilities.credits ? send.end : receive.end;
+    add(key, start, end, alone ? samples_ : in_mixed_groups_);
+  }
+
+  [[nodiscard]] CostClass class_of(const Message& message) const {
+    return cost_class_of(program_.all_actions()[message.send_action]);
+  }
+  /// Whether all transfers of an instruction have the class: a group ends with the longest of its members.
+  [[nodiscard]] bool is_alone(const CostClass& key, InstructionId id) const {
+    if (program_.actions(id).size() == 1) return true;
+    return std::ranges::all_of(graph_.messages_of(id),
+                               [&](std::uint32_t index) { return class_of(graph_.messages[index]) == key; });
   }
 
   void add_match(const TimedTrace& trace, const CollectiveMatch& match) {
@@ -61,13 +74,15 @@ class Samples {
 
   static bool happened(const Span& span) { return span.start.time >= 0 && span.end.time >= 0; }
 
-  void add(const CostClass& key, Instant start, Instant end) {
-    if (start.time >= 0 && end.time >= start.time) samples_[key].push_back(end.time - start.time);
+  void add(const CostClass& key, Instant start, Instant end) { add(key, start, end, samples_); }
+  static void add(const CostClass& key, Instant start, Instant end, Durations& samples) {
+    if (start.time >= 0 && end.time >= start.time) samples[key].push_back(end.time - start.time);
   }
 
   const Program& program_;
   const ExecutionGraph& graph_;
   Durations samples_;
+  Durations in_mixed_groups_;  ///< of transfers beside those of another class
 };
 
 /// Mean of all but a share at either end, which counts as one where it is a quarter of one.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "effects/replay_parts.hpp"
@@ -16,8 +17,9 @@ namespace {
 constexpr double kMaxReplayFactor = 1e6;
 
 /// Goes through a Program in an order in which it runs, start by start and end by end. `Times` says of a
-/// message whether it `waits` and when its data is there, of an instruction when it `starts` (given when
-/// nothing keeps it from starting any more) and `ends` (given when it waited for nobody any more).
+/// message whether it `waits` and when its data is there, of the step when it `begin`s, of an instruction
+/// when it `starts` (given when nothing keeps it from starting any more) and `ends` (given when it waited for
+/// nobody any more).
 template <class Times>
 class Replay {
  public:
@@ -47,7 +49,7 @@ class Replay {
 
  private:
   [[nodiscard]] Nanoseconds free_at(InstructionId id) const {
-    Nanoseconds free = 0;
+    Nanoseconds free = times_.begin();
     for (const InstructionId before : graph_.predecessors_of(id)) free = std::max(free, ends_[before]);
     return free;
   }
@@ -91,9 +93,16 @@ class TakenApart {
         trace_(trace),
         costs_{IdVector<InstructionId, Nanoseconds>(analyzed.program().size(), 0),
                IdVector<InstructionId, Nanoseconds>(analyzed.program().size(), 0),
-               std::vector<ReplayMessage>(graph_.messages.size())} {
+               std::vector<ReplayMessage>(graph_.messages.size()), 0} {
     graph_.capabilities.credits ? find_credits() : find_eager(ReplayPlaces(analyzed));
+    std::optional<Nanoseconds> first;
+    for (const InstructionId id : analyzed.program().ids()) {
+      if (is_traced(id)) first = std::min(first.value_or(start_of(id)), start_of(id));
+    }
+    costs_.begin = first.value_or(0);
   }
+
+  [[nodiscard]] Nanoseconds begin() const { return costs_.begin; }
 
   [[nodiscard]] bool waits(std::uint32_t index) const { return costs_.messages[index].waits; }
 
@@ -201,6 +210,7 @@ class PutTogether {
  public:
   explicit PutTogether(const ReplayCosts& costs) : costs_(costs) {}
 
+  [[nodiscard]] Nanoseconds begin() const { return costs_.begin; }
   [[nodiscard]] bool waits(std::uint32_t index) const { return costs_.messages[index].waits; }
   [[nodiscard]] Nanoseconds data_there(std::uint32_t index, Nanoseconds sent) const {
     return checked_add(sent, costs_.messages[index].arrival);
@@ -215,6 +225,24 @@ class PutTogether {
  private:
   const ReplayCosts& costs_;
 };
+
+Expected<void> check_changes(const ReplayPlaces& places, const std::vector<ReplayChange>& changes) {
+  for (const ReplayChange& one : changes) {
+    if (!(one.factor >= 0 && one.factor <= kMaxReplayFactor))
+      return make_error(ErrorCode::bad_argument, "a factor out of range",
+                        {.found = as_text(one.factor), .expected = "0 to 1000000"});
+    const bool any = std::ranges::any_of(places.program().ids(), [&](InstructionId id) {
+      for (std::size_t member = 0; member < places.members(id); ++member)
+        if (places.is_in(one.group, id, member)) return true;
+      return false;
+    });
+    if (any) continue;
+    return make_error(
+        ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
+        {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -232,26 +260,26 @@ TimedTrace replayed(const AnalyzedProgram& analyzed, const ReplayCosts& costs) {
 Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayChange>& changes,
                       ReplayCosts& costs) {
   const ReplayPlaces places(analyzed);
-  for (const ReplayChange& one : changes) {
-    if (!(one.factor >= 0 && one.factor <= kMaxReplayFactor))
-      return make_error(ErrorCode::bad_argument, "a factor out of range",
-                        {.found = as_text(one.factor), .expected = "0 to 1000000"});
-    bool any = false;
-    for (std::size_t i = 0; i < costs.durations.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
-      if (!places.is_in(one.group, id)) continue;
-      any = true;
-      costs.durations[id] = simulator::scaled_cost(costs.durations[id], one.factor);
+  PPSIM_RETURN_IF_ERROR(check_changes(places, changes));
+  const auto changed = [&](Nanoseconds time, const auto& is_in) {
+    for (const ReplayChange& one : changes)
+      if (is_in(one.group)) time = simulator::scaled_cost(time, one.factor);
+    return time;
+  };
+  const IdVector<InstructionId, Nanoseconds> before = costs.durations;
+  const MemberDurations members(analyzed, before);
+  for (const InstructionId id : analyzed.program().ids()) {
+    costs.durations[id] = 0;
+    for (std::size_t member = 0; member < places.members(id); ++member) {
+      const Nanoseconds taken = changed(
+          members.of(id, member), [&](const CostGroup& group) { return places.is_in(group, id, member); });
+      costs.durations[id] = std::max(costs.durations[id], taken);
     }
-    const std::vector<Message>& messages = analyzed.timed_graph().messages;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (places.is_in(one.group, messages[i]))
-        costs.messages[i].arrival = simulator::scaled_cost(costs.messages[i].arrival, one.factor);
-    }
-    if (any) continue;
-    return make_error(
-        ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
-        {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
+  }
+  const std::vector<Message>& messages = analyzed.timed_graph().messages;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    Nanoseconds& arrival = costs.messages[i].arrival;
+    arrival = changed(arrival, [&](const CostGroup& group) { return places.is_in(group, messages[i]); });
   }
   return {};
 }

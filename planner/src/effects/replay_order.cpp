@@ -48,6 +48,7 @@ class MeasuredActions {
   explicit MeasuredActions(const MeasuredStep& measured)
       : program_(measured.analyzed.program()), places_(measured.analyzed) {
     add_messages(measured);
+    const MemberDurations members(measured.analyzed, measured.costs.durations);
     for (const InstructionId id : program_.ids()) {
       const Cost cost{measured.costs.delays[id], measured.costs.durations[id]};
       const auto actions = program_.actions(id);
@@ -57,9 +58,10 @@ class MeasuredActions {
         continue;
       }
       for (std::size_t member = 0; member < actions.size(); ++member) {
-        actions_[actions[member]] = cost;
+        const Cost own{cost.delay, members.of(id, member)};
+        actions_[actions[member]] = own;
         if (!is_exception(id, member))
-          classes_[{places_.class_of(id, member), actions[member].kind}].add(cost);
+          classes_[{places_.class_of(id, member), actions[member].kind}].add(own);
       }
     }
   }
@@ -177,8 +179,10 @@ std::optional<Cost> cost_of(const MeasuredActions& measured, const AnalyzedProgr
 Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured, const AnalyzedProgram& other) {
   const MeasuredActions actions(measured);
   const std::size_t size = other.program().size();
-  ReplayCosts costs{
-      IdVector<InstructionId, Nanoseconds>(size, 0), IdVector<InstructionId, Nanoseconds>(size, 0), {}};
+  ReplayCosts costs{IdVector<InstructionId, Nanoseconds>(size, 0),
+                    IdVector<InstructionId, Nanoseconds>(size, 0),
+                    {},
+                    measured.costs.begin};
   for (const Message& message : other.timed_graph().messages)
     costs.messages.push_back(actions.of_message(other.program().all_actions()[message.send_action]));
   for (const InstructionId id : other.program().ids()) {

@@ -5,6 +5,7 @@
 #include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/planner/calibration/calibrate.hpp"
@@ -103,8 +104,9 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
   if (!steps)
     return tl::unexpected(of_other_costs(steps.error(), std::holds_alternative<Schedule>(subject.ir)));
   if (!analyzed.finishes())
-    return make_error(ErrorCode::deadlock, "no run of this Program finishes",
-                      {.file = options.traces.front(), .expected = "ppsim verify says who waits for whom"});
+    return make_error(ErrorCode::deadlock, "this Program cannot finish on this transport",
+                      {.found = "--transport " + transport_name(capabilities),
+                       .expected = "the transport of the run, or ppsim verify to say who waits for whom"});
   TimedTrace trace = std::move(steps->traces.front());
   ReplayCosts costs = replay_costs(analyzed, trace);
   Outcome outcome{analyzed, std::move(trace), costs, subject.name,
@@ -115,8 +117,9 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
     PPSIM_RETURN_IF_ERROR(check_same_shape(outcome.measured.program(), other));
     outcome.changed = AnalyzedProgram(std::move(other), capabilities);
     if (!outcome.changed.finishes())
-      return make_error(ErrorCode::deadlock, "no run of the other order finishes",
-                        {.found = options.other, .expected = "ppsim verify says who waits for whom"});
+      return make_error(ErrorCode::deadlock, "the other order cannot finish on this transport",
+                        {.found = options.other + " on " + transport_name(capabilities),
+                         .expected = "another --transport, or ppsim verify to say who waits for whom"});
     PPSIM_ASSIGN_OR_RETURN(costs, costs_in_other_order({outcome.measured, outcome.costs}, outcome.changed));
   }
   PPSIM_RETURN_IF_ERROR(change(outcome.changed, changes, costs));
@@ -137,7 +140,9 @@ std::string rank_rows(const Outcome& outcome) {
   return table_text(rows);
 }
 
-int microbatches(const AnalyzedProgram& analyzed) { return analyzed.program().pipeline().microbatches(); }
+int microbatches(const AnalyzedProgram& analyzed) {
+  return batch_microbatches(analyzed.program().pipeline());
+}
 
 std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   const Nanoseconds measured = outcome.measured_step();

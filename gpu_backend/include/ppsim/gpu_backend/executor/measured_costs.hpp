@@ -13,7 +13,9 @@ namespace ppsim::gpu_backend {
 
 /// Durations of every cost class over all its occurrences in runs of one Program. A transfer and a collective
 /// count from the moment when all ends have started, so that waiting for each other is no cost; with credits
-/// a transfer counts from its SEND alone. Members of a group count from the start to the end of the group.
+/// a transfer counts from its SEND alone. Members of a group count from the start to the end of the group;
+/// where its members are of several classes, only those count whose class is nowhere without another, because
+/// a group takes as long as the longest of them.
 using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
 [[nodiscard]] Durations measured_durations(const AnalyzedProgram& analyzed,
                                            std::span<const TimedTrace> traces);

@@ -29,6 +29,7 @@ struct ReplayCosts {
   /// a SEND only where that SEND waits for it; and of a RECV the data was there.
   IdVector<InstructionId, Nanoseconds> durations;
   std::vector<ReplayMessage> messages;  ///< in the order of those of the timed graph
+  Nanoseconds begin = 0;  ///< the first start: when the clock was started says nothing of the step
   friend bool operator==(const ReplayCosts&, const ReplayCosts&) = default;
 };
 
@@ -47,7 +48,8 @@ struct ReplayChange {
   CostGroup group;
   double factor = 1;
 };
-/// Several changes of one instruction multiply. Of a group of transfers each member counts.
+/// Several changes of one action multiply. A group of transfers takes as long as the longest of its members
+/// then; of one that was not the longest, the time is the mean of its class where a group has that alone.
 /// Errors: bad_argument for a group that nothing is in, and a factor out of [0, 10^6].
 [[nodiscard]] Expected<void> change(const AnalyzedProgram& analyzed, const std::vector<ReplayChange>& changes,
                                     ReplayCosts& costs);
