@@ -71,6 +71,11 @@ def count(name: str, value: Any) -> int:
     return int(_take(name, value, int, _count))
 
 
+def whole(name: str, value: Any) -> int:
+    """The value as a whole number of 64 bits, where an annotation is not `checked`. Raises Error."""
+    return int(_take(name, value, Long, _long))
+
+
 def number(name: str, value: Any) -> int | float | Decimal:
     """The value as a number, for calls that are too many. Raises Error."""
     taken: int | float | Decimal = _take(name, value, float, _number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,8 @@ class Costs:
     __slots__ = ("_parts", "_sources")
 
     def __init__(self, parts: tuple[tuple[str, Any], ...]) -> None:
+        if not parts:
+            raise Error("there are no costs", expected="Costs.unit, Costs.table, Costs.read or Costs.from_model")
         self._parts = parts
         self._sources = [_source(kind, value) for kind, value in parts]
 
@@ -56,7 +59,7 @@ class Costs:
     @checked
     def table(cls, tables: Mapping[str, Any] | str) -> Costs:
         """A table per stage and kind: the contents of a `--costs` file, as a dictionary or JSON text."""
-        text = tables if isinstance(tables, str) else json.dumps(tables)
+        text = tables if isinstance(tables, str) else _table_text(tables)
         return cls((("table", text),))
 
     @classmethod
@@ -155,7 +158,9 @@ class Costs:
         """The inverse of to_json. Raises FileError."""
         try:
             return cls(_as_tuples(json.loads(text)))
-        except (TypeError, KeyError, json.JSONDecodeError) as wrong:
+        except FileError:
+            raise
+        except (TypeError, LookupError, ValueError) as wrong:
             raise FileError(
                 f"no costs: {wrong}", code="bad_file", expected="the text of Costs.to_json"
             ) from wrong
@@ -170,6 +175,13 @@ def _text_of(path: str | os.PathLike[str]) -> str:
         return pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as wrong:
         raise FileError(str(wrong), code="bad_file", file=os.fspath(path)) from wrong
+
+
+def _table_text(tables: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(tables, default=operator.index)  # whole numbers of NumPy, too
+    except (TypeError, ValueError) as wrong:
+        raise Error(f"no table of costs: {wrong}", expected="what a file of costs has") from wrong
 
 
 def _unit_text(units: Mapping[str, float]) -> str:

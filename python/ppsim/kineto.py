@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import whole
 from ppsim.costs import Costs
 from ppsim.errors import Error, FileError
 
@@ -30,8 +31,9 @@ def costs_from_kineto(
     Raises FileError for what is no trace, and for a trace without such ranges.
     """
     paths = _paths(traces)
-    if isinstance(transfer_ns, bool) or not isinstance(transfer_ns, int) or transfer_ns < 0:
-        raise Error("transfer_ns out of range", found=repr(transfer_ns), expected="0 or more whole nanoseconds")
+    transfer_ns = whole("transfer_ns", transfer_ns)
+    if transfer_ns < 0:
+        raise Error("transfer_ns out of range", found=str(transfer_ns), expected="0 or more whole nanoseconds")
     found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     for path in paths:
         for key, nanoseconds in _durations(path):

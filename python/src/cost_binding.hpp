@@ -17,7 +17,7 @@ struct Source {
 using Sources = std::vector<Source>;
 
 /// Costs and sizes of one pipeline, of later sources over those before.
-/// Requires: at least one. Errors: throws CoreError.
+/// Errors: throws CoreError, where there is none too.
 [[nodiscard]] CostBinding bound_costs(const Sources& sources, const Pipeline& pipeline);
 
 /// What the model of these costs makes again; nothing without a model.

@@ -58,7 +58,7 @@ Source model(const std::map<std::string, std::string>& texts,
     if (name == "sequence_length") {
       words.parallelism.sequence = count;
     } else if (int* field = count_named(words, name)) {
-      *field = static_cast<int>(std::clamp<std::int64_t>(count, 0, 1 << 30));
+      *field = static_cast<int>(std::clamp<std::int64_t>(count, -(1 << 30), 1 << 30));
     }
   }
   const RecomputeWords recompute = value_of(recompute_from_words(texts.at("recompute")));

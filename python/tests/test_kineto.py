@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy
 import pytest
 
 import ppsim
@@ -30,6 +31,11 @@ def test_medians_of_each_stage_are_costs(tmp_path):
     costs = ppsim.Costs.from_kineto([first, second], transfer_ns=1000)
     run = ppsim.simulate(ppsim.generate("1f1b", ranks=2, microbatches=1), costs=costs)
     assert run.makespan_ns == 12_000 + 1000 + 20_000 + 40_000 + 1000 + 30_000
+
+
+def test_a_whole_number_of_numpy_is_a_time(tmp_path):
+    path = trace(tmp_path / "0.json", [event("PP:0F0", 5), event("PP:0B0", 6)])
+    assert ppsim.Costs.from_kineto(path, transfer_ns=numpy.int64(5)) == ppsim.Costs.from_kineto(path, transfer_ns=5)
 
 
 def test_one_trace_needs_no_list(tmp_path):

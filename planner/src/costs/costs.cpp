@@ -200,6 +200,7 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
 }
 
 Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources, const Pipeline& pipeline) {
+  if (sources.empty()) return make_error(ErrorCode::bad_argument, "there are no costs");
   auto result = bind_cost_source(sources.front(), pipeline);
   for (const CostSource& source : sources.subspan(1)) {
     if (!result) return result;

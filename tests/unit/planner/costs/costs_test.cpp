@@ -38,6 +38,12 @@ TEST(BindCostSources, UnitsChangeOneCostOfAModelAndKeepItsMemoryLimit) {
   EXPECT_TRUE(both.has_sizes);
 }
 
+TEST(BindCostSources, NoneAreRefused) {
+  const auto bound = bind_cost_sources({}, make_chain(2, 2, 2).value());
+  ASSERT_FALSE(bound);
+  EXPECT_EQ(bound.error().message, "there are no costs");
+}
+
 TEST(BindCostSource, ACostModelIsAskedForThePipelineAndMayRefuse) {
   const CostModel model = [](const Pipeline& pipeline) -> Expected<Tables> {
     if (pipeline.stages() > 4) return make_error(ErrorCode::bad_argument, "too many stages");

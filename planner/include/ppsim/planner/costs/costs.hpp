@@ -63,7 +63,7 @@ struct CostBinding {
 /// slice_lengths and the cost model.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
 /// Several at once, each over those before it; what else a source says, the last one that says it.
-/// Requires: at least one. Errors: those of bind_cost_source.
+/// Errors: bad_argument where there is none; those of bind_cost_source.
 [[nodiscard]] Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources,
                                                       const Pipeline& pipeline);
 
