@@ -271,6 +271,26 @@ def test_fits_small_windows(page):
             check(page.value("document.documentElement.scrollWidth <= window.innerWidth"), f"{name} at {width} scrolls sideways")
 
 
+def test_long_names_keep_to_the_window(page):
+    files = [f"{schedule}-{'x' * 200}.json" for schedule in ("1f1b", "gpipe")]
+    for file in files:
+        schedule = file.partition("-")[0]
+        ppsim("generate", schedule, "--ranks", "2", "--microbatches", "4", "-o", file)
+        with open(file) as written:
+            text = written.read()
+        check(f'"{schedule}"' in text, "a schedule's file has its name")
+        with open(file, "w") as written:
+            written.write(text.replace(f'"{schedule}"', f'"{file}"'))
+    ppsim("simulate", files[0], "--unit", "F=1,B=2", "--report", "long.html")
+    ppsim("compare", *files, "--unit", "F=1,B=2", "--report", "longer.html")
+    for width, height in ((1400, 900), (800, 600)):
+        page.size(width, height)
+        for file in ("long", "longer"):
+            page.open(file + ".html")
+            check(page.value("document.documentElement.scrollWidth <= window.innerWidth"), f"{file} at {width} scrolls sideways")
+            check(page.value("document.querySelector('#name').scrollWidth <= document.querySelector('#name').clientWidth"), f"{file}'s name is cut")
+
+
 def main():
     if chromium.executable() is None:
         print("SKIPPED: no Chromium here; `scripts/test --browser` installs it", file=sys.stderr)

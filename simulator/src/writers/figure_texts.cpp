@@ -3,12 +3,55 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <string_view>
 
 namespace ppsim::simulator {
 namespace {
 
 constexpr double kBold = 1.1;      // times as wide
 constexpr double kTitleSpace = 3;  // between the lines of a title
+constexpr double kWide = 1.3;      // a capital letter, times as wide as a digit
+constexpr double kSmallest = 8;    // letters that can be read
+constexpr std::string_view kCut = "...";
+
+/// The most letters that a word can take, counted in digits.
+double word_width(std::string_view word) {
+  const auto capitals =
+      std::ranges::count_if(word, [](char letter) { return letter >= 'A' && letter <= 'Z'; });
+  return static_cast<double>(word.size()) + (kWide - 1) * static_cast<double>(capitals);
+}
+
+/// The begin of a word, of whole letters of UTF-8, that is so wide.
+std::string_view word_begin(std::string_view word, double width) {
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; };
+  while (!word.empty() && word_width(word) > width) {
+    while (word.size() > 1 && continues(word.back())) word.remove_suffix(1);
+    word.remove_suffix(1);
+  }
+  return word;
+}
+
+/// The size of bold letters in which a line of a title has its width.
+double title_size(const std::string& line, const Box& box) {
+  const bool is_word = line.find(' ') == std::string::npos;  // which could not be broken into lines
+  const double digits = is_word ? word_width(line) : static_cast<double>(line.size());
+  const double widest = kBold * kDigitWidth / TextStyle().size * digits;
+  return widest == 0 ? box.height : std::floor(std::min(box.height, box.width / widest));
+}
+
+/// A word that is too long even in the smallest letters is cut; who points at it sees all of the title.
+void draw_title_line(Canvas& canvas, const Box& box, const std::string& line, const std::string& title) {
+  const double size = title_size(line, box);
+  const double digits = box.width / (kBold * kDigitWidth / TextStyle().size * kSmallest);
+  const auto begin = word_begin(line, digits - static_cast<double>(kCut.size()));
+  if (size >= kSmallest || begin.empty()) {
+    canvas.text({box.x, box.y}, line, {.size = size, .bold = true});
+    return;
+  }
+  canvas.begin_group(title);
+  canvas.text({box.x, box.y}, std::string(begin) + std::string(kCut), {.size = kSmallest, .bold = true});
+  canvas.end_group();
+}
 
 std::vector<std::string> title_lines(const std::string& title, double width, double size) {
   const double letter = kBold * kDigitWidth * size / TextStyle().size;
@@ -46,9 +89,8 @@ std::vector<std::string> text_lines(const std::string& text, std::size_t letters
 double draw_title(Canvas& canvas, const Box& box, const std::string& title) {
   const std::vector<std::string> lines = title_lines(title, box.width, box.height);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const double size = std::floor(fitting_size(lines[i], box.width / kBold, box.height));
     const double y = box.y + static_cast<double>(i) * (box.height + kTitleSpace);
-    canvas.text({box.x, y}, lines[i], {.size = size, .bold = true});
+    draw_title_line(canvas, {box.x, y, box.width, box.height}, lines[i], title);
   }
   return static_cast<double>(lines.size() - 1) * (box.height + kTitleSpace);
 }

@@ -25,7 +25,8 @@ struct TextColumn {
 [[nodiscard]] std::vector<std::string> text_lines(const std::string& text, std::size_t letters);
 
 /// A title in as many lines as it takes, from the left of the box on; its height is the size of the letters,
-/// which are smaller only where a word does not fit. Returns how much higher it is than one line.
+/// which are smaller only where a word does not fit; one that is too long for letters that can be read ends
+/// in "...". Returns how much higher it is than one line.
 double draw_title(Canvas& canvas, const Box& box, const std::string& title);
 [[nodiscard]] double title_overhang(const std::string& title, double width, double size);
 

@@ -59,6 +59,8 @@ std::string markup_text(std::string_view text) {
       result += "&amp;";
     } else if (c == '<') {
       result += "&lt;";
+    } else if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') {
+      result += "\xEF\xBF\xBD";  // U+FFFD: XML has no control characters, not even as numbers
     } else {
       result += c;
     }

@@ -105,6 +105,29 @@ TEST(SvgTimeline, TitleIsEscaped) {
   EXPECT_NE(svg(drawn_step(), {.title = "a<b & c"}).find("a&lt;b &amp; c"), std::string::npos);
 }
 
+TEST(SvgTimeline, ControlCharactersAreReplaced) {
+  const std::string picture = svg(drawn_step(), {.title = "a\x01"
+                                                          "b\x1F"});
+  EXPECT_NE(picture.find("a\xEF\xBF\xBD"
+                         "b\xEF\xBF\xBD<"),
+            std::string::npos)
+      << picture;
+  EXPECT_EQ(markup_text("a\tb\nc\r"), "a\tb\nc\r");
+}
+
+TEST(SvgTimeline, WordsThatAreTooLongAreCut) {
+  const std::string fits = svg(drawn_step(), {.title = std::string(150, 'x')});
+  EXPECT_NE(fits.find(">" + std::string(150, 'x') + "</text>"), std::string::npos);
+  for (const char* letter : {"x", "X", "\xC3\xA4"}) {
+    std::string word;
+    for (int i = 0; i < 400; ++i) word += letter;
+    const std::string picture = svg(drawn_step(), {.title = word});
+    EXPECT_NE(picture.find("<title>" + word + "</title>"), std::string::npos);
+    EXPECT_EQ(count(picture, word), 1U);
+    EXPECT_NE(picture.find(letter + std::string("...</text>")), std::string::npos);
+  }
+}
+
 TEST(SvgTimeline, PalettesDiffer) {
   EXPECT_NE(svg(drawn_step(), {.palette = Palette::pytorch}),
             svg(drawn_step(), {.palette = Palette::colour_blind}));
