@@ -3,7 +3,7 @@
 `python -m ppsim.plugin FILE.py` prints a line for each schedule and cost model that the file registers, between BEGIN and END: its kind
 (`schedule` or `costs`), its name and the first line of its docstring, with tabs between. `python -m ppsim.plugin FILE.py schedule NAME ranks=4
 microbatches=8 ...` prints the schedule as native JSON, and `costs NAME ranks=4 microbatches=8 slices=1 rank_of_stage=0,1,2,3 ...` a table of
-costs. What is wrong is the one line that is printed, with exit code 1.
+costs. What is wrong is the one line that is printed, with exit code 1, or 3 where a function of the file refuses.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ppsim import cost_models, registry
 
 # Around the answer: Python's warnings and what the file does at its exit are on the same stream.
 BEGIN, END = "<ppsim>", "</ppsim>"
+REFUSED = 3  # the exit code, which the program tells from a file or a Python that does not work
 COUNTS = ("ranks", "microbatches", "chunks", "slices")
 
 
@@ -58,19 +59,37 @@ def costs_of(name: str, words: list[str]) -> str:
     return cost_models.table_text(name, shape, settings) + "\n"
 
 
+def answered(arguments: list[str]) -> str:
+    """Runs the file, and returns what it is asked for."""
+    published = set(registry.schedules())
+    runpy.run_path(arguments[0])
+    if len(arguments) == 1:
+        return offers(published)
+    kind, name, *words = arguments[1:]
+    try:
+        return (costs_of if kind == "costs" else generated)(name, words)
+    except Exception as wrong:  # whatever a function of a user raises
+        raise _RefusedError(str(wrong) if isinstance(wrong, ValueError) else in_words(wrong)) from wrong
+
+
+class _RefusedError(Exception):
+    """Of a function that the file registers, in its own words."""
+
+
+def in_words(wrong: Exception) -> str:
+    return f"{type(wrong).__name__}: {wrong}"
+
+
 def main(arguments: list[str]) -> int:
     """Runs the file, and prints what it is asked for."""
-    published = set(registry.schedules())
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no answer
-            runpy.run_path(arguments[0])
-            if len(arguments) == 1:
-                text = offers(published)
-            else:
-                kind, name, *words = arguments[1:]
-                text = (costs_of if kind == "costs" else generated)(name, words)
+            text = answered(arguments)
+    except _RefusedError as refused:
+        print(str(refused).replace("\n", " ") or "it refuses without a word")
+        return REFUSED
     except Exception as wrong:  # whatever a file of a user raises
-        print(f"{type(wrong).__name__}: {wrong}".replace("\n", " "))
+        print(in_words(wrong).replace("\n", " "))
         return 1
     print(f"{BEGIN}\n{text}{END}", flush=True)
     return 0

@@ -45,7 +45,8 @@ def register(
     """Makes a function known to `generate`, `compare` and `ppsim.testing.check_schedule` by a name.
 
     function(ranks, microbatches, **settings) returns a Schedule, and raises ValueError for parameters that it
-    has no schedule for; the costs of a call reach it where it has a parameter `costs`.
+    has no schedule for. Where it has a parameter `costs`, the Costs of a call of `generate` or `compare` reach it; None
+    without any, and always in the program (`ppsim --plugin`), which tells it no costs.
     bubble(ranks, microbatches, units) is what the paper says of the idle time of the rank with the longest
     span, in units; peak(ranks, microbatches) of the most live activations of a rank.
     Raises Error for a name that a published schedule has.

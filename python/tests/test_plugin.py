@@ -82,8 +82,10 @@ def test_generates_it_as_native_json(file, capsys):
 
 
 def test_says_in_a_line_what_is_wrong(file, capsys):
-    assert plugin.main([file, "schedule", "two-by-two", "ranks=2", "microbatches=3"]) == 1
-    assert capsys.readouterr().out == "ValueError: microbatches must be even\n"
+    assert plugin.main([file, "schedule", "two-by-two", "ranks=2", "microbatches=3"]) == plugin.REFUSED
+    assert capsys.readouterr().out == "microbatches must be even\n"
+    assert plugin.main([file, "schedule", "two-by-two", "ranks=2", "microbatches=4", "wrong=1"]) == plugin.REFUSED
+    assert capsys.readouterr().out.startswith("TypeError: ")
     assert plugin.main(["nowhere.py"]) == 1
     assert "nowhere.py" in capsys.readouterr().out
 
@@ -112,10 +114,28 @@ def test_costs_of_units_become_a_table(file, capsys):
 
 
 def test_a_cost_model_refuses(file, capsys):
-    assert plugin.main([file, "costs", "by-stage", *SHAPE[:1], "microbatches=3", *SHAPE[2:]]) == 1
-    assert capsys.readouterr().out == "ValueError: microbatches must be even\n"
-    assert plugin.main([file, "costs", "model", *SHAPE]) == 1
+    assert plugin.main([file, "costs", "by-stage", *SHAPE[:1], "microbatches=3", *SHAPE[2:]]) == plugin.REFUSED
+    assert capsys.readouterr().out == "microbatches must be even\n"
+    assert plugin.main([file, "costs", "model", *SHAPE]) == plugin.REFUSED
     assert "need the whole schedule" in capsys.readouterr().out
+
+
+def test_the_costs_of_a_call_reach_a_function_and_the_program_has_none(capsys, tmp_path):
+    seen = []
+
+    def follows(ranks, microbatches, costs=None):
+        seen.append(costs)
+        return ppsim.generate("gpipe", ranks=ranks, microbatches=microbatches)
+
+    ppsim.register("follows", follows)
+    (tmp_path / "empty.py").write_text("", encoding="utf-8")
+    try:
+        ppsim.generate("follows", ranks=2, microbatches=2, unit={"F": 1})
+        ppsim.generate("follows", ranks=2, microbatches=2)
+        assert plugin.main([str(tmp_path / "empty.py"), "schedule", "follows", "ranks=2", "microbatches=2"]) == 0
+    finally:
+        registry.unregister("follows")
+    assert seen == [ppsim.Costs.unit(F=1), None, None]
 
 
 def test_a_function_makes_what_it_was_asked_for():

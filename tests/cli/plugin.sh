@@ -140,6 +140,12 @@ chmod +x short
 PPSIM_PYTHON=$PWD/short expect_error 2 "two-by-two: the plugin made another schedule" "found 1 ranks, 1 microbatches" \
   simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --unit F=1,B=2 --plugin mine.py
 expect_error 2 "mine.py: Python refuses: ValueError" "PPSIM_PYTHON" simulate two-by-two --ranks 2 --microbatches 2 --unit F=1,B=2 --plugin mine.py
+sed 's/{ echo "ValueError: $\*"; exit 1; }/{ echo "a warning"; echo "no odd ranks"; exit 3; }/' stand-in >refuses
+chmod +x refuses
+refused=(--ranks 3 --microbatches 2 --unit F=1,B=2 --plugin mine.py)
+PPSIM_PYTHON=$PWD/refuses expect_error 2 "mine.py: two-by-two: no odd ranks" "" simulate two-by-two "${refused[@]}"
+PPSIM_PYTHON=$PWD/refuses expect_exit 2 simulate two-by-two "${refused[@]}"
+grep -q PPSIM_PYTHON stderr && fail "what a plugin refuses has nothing to do with the Python"
 expect_error 2 "fails.py: Python refuses: ValueError: no such thing" "PPSIM_PYTHON" list schedules --plugin fails.py
 expect_error 2 "none.py: the file registers neither a schedule nor costs" "ppsim.register" list schedules --plugin none.py
 export PPSIM_PYTHON=nowhere

@@ -1,5 +1,7 @@
 #include "python_plugin.hpp"
 
+#include <sys/wait.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +16,17 @@ namespace {
 /// Around an answer, which stands among what Python and the file say on their own.
 constexpr std::string_view kBegin = "<ppsim>\n";
 constexpr std::string_view kEnd = "</ppsim>";
+/// The exit code of python/ppsim/plugin.py where a function of the file refuses.
+constexpr int kRefused = 3;
+
+Error no_answer(const std::string& file, const std::string& command, const std::string& why) {
+  return {ErrorCode::bad_argument,
+          "Python refuses: " + why,
+          {.file = file,
+           .found = command,
+           .expected = "a file that calls ppsim.register or ppsim.register_costs, and a Python with the "
+                       "module ppsim (PPSIM_PYTHON names another one)"}};
+}
 
 /// The answer of `python -m ppsim.plugin`; its last line where it fails, which says why.
 Expected<std::string> asked_python(const std::string& file, const std::vector<std::string>& words) {
@@ -29,16 +42,14 @@ Expected<std::string> asked_python(const std::string& file, const std::vector<st
     text.append(part.data(), read);
   const std::size_t begin = text.find(kBegin);
   const std::size_t end = text.find(kEnd);
-  if (::pclose(pipe) == 0 && end != std::string::npos && begin < end)
+  const int status = ::pclose(pipe);
+  if (status == 0 && end != std::string::npos && begin < end)
     return text.substr(begin + kBegin.size(), end - begin - kBegin.size());
   while (text.ends_with('\n')) text.pop_back();
-  return make_error(
-      ErrorCode::bad_argument, "Python refuses: " + text.substr(text.rfind('\n') + 1),
-      {.file = file,
-       .found = command,
-       .expected =
-           "a file that calls ppsim.register or ppsim.register_costs, and a Python with the module ppsim "
-           "(PPSIM_PYTHON names another one)"});
+  const std::string why = text.substr(text.rfind('\n') + 1);
+  if (words.size() > 1 && WIFEXITED(status) && WEXITSTATUS(status) == kRefused)
+    return make_error(ErrorCode::bad_argument, words[1] + ": " + why, {.file = file});
+  return tl::unexpected(no_answer(file, command, why));
 }
 
 }  // namespace
