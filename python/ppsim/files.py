@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.errors import FileError, IllFormed
+from ppsim.targets import check_alone
 
 Ir = _core.Schedule | _core.Program
 
@@ -51,18 +52,20 @@ def write(
     value: _core.Schedule | _core.Program,
     path: str | os.PathLike[str],
     *,
-    dialect: str = "torch",
+    dialect: str | None = None,
     target: str | None = None,
 ) -> None:
     """PyTorch's CSV for a path that ends in .csv, else native JSON. Replaces the file in one step.
 
-    dialect: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble
-    target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: the file that the release loads, proved if it is a Program
+    dialect: torch (the default), torch-2.15 (with WAIT cells), legacy or zero-bubble
+    target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: the file that the release loads, in its dialect, proved if it
+    is a Program
     Raises Error for what the CSV cannot hold, FileError where the file cannot be written.
     """
     name = os.fspath(path)
+    check_alone(target, dialect=dialect)
     if target is not None:
         _core.write_text(name, _core.text_for(value, target, name))
         return
-    text = value.to_csv(dialect) if name.lower().endswith(".csv") else value.to_json()
+    text = value.to_csv("torch" if dialect is None else dialect) if name.lower().endswith(".csv") else value.to_json()
     _core.write_text(name, text)

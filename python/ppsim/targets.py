@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ppsim._native import _core
-from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
 
 
@@ -39,18 +38,6 @@ def program_for(
     Raises Error (code refused) for what it would not run, and for what gives other gradients.
     """
     return _core.program_for(value, target, communicators)
-
-
-def lower_for(
-    schedule: _core.Schedule,
-    *,
-    target: str,
-    order: str | None = None,
-    communicators: str | None = None,
-    costs: Costs | None = None,
-) -> _core.Program:
-    """A Schedule lowered with what the release needs, proved for it; see ppsim.lower."""
-    return _core.lower_for(schedule, target, order, communicators, sources_of(costs))
 
 
 def check_alone(target: str | None, **others: object) -> None:

@@ -324,7 +324,7 @@ def verify(
         cross_check=cross_check,
     )
     if all_microbatches:
-        return _for_all(value, program, question, communicators or "per-edge")
+        return _for_all(value, program, question, "per-edge" if communicators is None else communicators)
     data = _core.verify(program, question)
     return Verdict(
         program=program,

@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "columns/arrays.hpp"
@@ -20,6 +21,7 @@
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
+#include "ppsim/planner/targets.hpp"
 
 namespace ppsim::python {
 namespace {
@@ -95,7 +97,8 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
 
 /// The functions that python/ppsim/lowering.py calls.
 struct LoweringWords {
-  std::string order, communicators, grouping, offload, send_done_delay = "0";
+  std::string grouping, offload;
+  std::optional<std::string> target, order, communicators, send_done_delay;  ///< none: the usual ones
   std::optional<std::string> recompute;  ///< none: what the model of the costs says
   std::optional<int> receive_buffers;
   bool load = false, unshard = false, reduce_grad = false, optimizer = false, clip = false;
@@ -115,14 +118,24 @@ StageRecompute asked_recompute(const LoweringWords& words) {
                     .expected = as_text(*of_costs) + ", as in Costs.from_model, or nothing"}});
 }
 
-LoweringOptions lowering_options(const LoweringWords& words) {
+/// Where no words ask for anything.
+LoweringOptions default_lowering(const LoweringWords& words, const std::optional<Target>& target) {
+  std::optional<CommunicatorPolicy> policy;
+  if (words.communicators) policy = policy_named(*words.communicators);
+  if (target) return usual_lowering(*target, value_of(communicators_for(*target, policy)));
   LoweringOptions options;
-  value_of(set_order(options, words.order));
-  options.communicators = policy_named(words.communicators);
+  options.communicators = policy.value_or(options.communicators);
+  return options;
+}
+
+LoweringOptions lowering_options(const LoweringWords& words, const std::optional<Target>& target) {
+  LoweringOptions options = default_lowering(words, target);
+  if (words.order) value_of(set_order(options, *words.order));
   options.grouping = grouping_named(words.grouping);
   options.recompute = asked_recompute(words);
   options.offload = value_of(offload_from_text(words.offload));
-  options.send_done_delay = value_of(send_done_delay_from_text(words.send_done_delay));
+  if (words.send_done_delay)
+    options.send_done_delay = value_of(send_done_delay_from_text(*words.send_done_delay));
   options.receive_buffers = words.receive_buffers;
   options.load = words.load;
   options.unshard = words.unshard;
@@ -133,22 +146,45 @@ LoweringOptions lowering_options(const LoweringWords& words) {
   return options;
 }
 
+/// Errors: throws CoreError for what only a backward has.
+void check_extras(const Schedule& schedule, const LoweringWords& words) {
+  if (!words.reduce_grad && !words.optimizer && !words.clip) return;
+  const auto gives = [](const Action& action) { return gives_weight_gradient(action.kind); };
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Step& step : schedule.row(rank)) {
+      if (std::ranges::any_of(step.actions(), gives)) return;
+    }
+  }
+  throw CoreError({ErrorCode::bad_argument,
+                   "reduce-grad, opt and clip need a backward, which the schedule does not have",
+                   {.expected = "with_ of load or unshard"}});
+}
+
+/// For a target, what `ppsim lower --for` writes a file of.
 Program lower_schedule(const Schedule& schedule, const LoweringWords& words) {
-  const LoweringOptions options = lowering_options(words);
-  if (words.costs.empty()) return value_of(lower(schedule, options));
-  const CostBinding bound = bound_costs(words.costs, schedule.pipeline());
-  return value_of(lower(schedule, options, &bound.tables.costs));
+  std::optional<Target> target;
+  if (words.target) target = value_of(target_named(*words.target));
+  check_extras(schedule, words);
+  const LoweringOptions options = lowering_options(words, target);
+  std::optional<CostBinding> bound;
+  if (!words.costs.empty()) bound = bound_costs(words.costs, schedule.pipeline());
+  const CostTable* costs = bound ? &bound->tables.costs : nullptr;
+  if (!target) return value_of(lower(schedule, options, costs));
+  Program program = value_of(lower_for(*target, schedule, options, costs));
+  value_of(check_runs(*target, program));
+  return program;
 }
 
 void bind_lowering(nb::module_& module) {
   nb::class_<LoweringWords>(module, "LoweringWords", "What ppsim.lower asks.")
       .def(nb::init<>())
-      .def_rw("order", &LoweringWords::order)
-      .def_rw("communicators", &LoweringWords::communicators)
+      .def_rw("target", &LoweringWords::target, nb::arg().none())
+      .def_rw("order", &LoweringWords::order, nb::arg().none())
+      .def_rw("communicators", &LoweringWords::communicators, nb::arg().none())
       .def_rw("grouping", &LoweringWords::grouping)
-      .def_rw("recompute", &LoweringWords::recompute)
+      .def_rw("recompute", &LoweringWords::recompute, nb::arg().none())
       .def_rw("offload", &LoweringWords::offload)
-      .def_rw("send_done_delay", &LoweringWords::send_done_delay)
+      .def_rw("send_done_delay", &LoweringWords::send_done_delay, nb::arg().none())
       .def_rw("receive_buffers", &LoweringWords::receive_buffers, nb::arg().none())
       .def_rw("load", &LoweringWords::load)
       .def_rw("unshard", &LoweringWords::unshard)

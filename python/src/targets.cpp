@@ -6,7 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "binding.hpp"
-#include "cost_binding.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/targets.hpp"
@@ -53,17 +52,6 @@ Program program_for(const Ir& ir, const std::string& target,
   return *program;
 }
 
-Program lowered(const Schedule& schedule, const std::string& target, const std::optional<std::string>& order,
-                const std::optional<std::string>& communicators, const Sources& costs) {
-  const Target release = value_of(target_named(target));
-  LoweringOptions options =
-      usual_lowering(release, value_of(communicators_for(release, asked_policy(communicators))));
-  if (order) value_of(set_order(options, *order));
-  if (costs.empty()) return value_of(lower_for(release, schedule, options));
-  const CostBinding bound = bound_costs(costs, schedule.pipeline());
-  return value_of(lower_for(release, schedule, options, &bound.tables.costs));
-}
-
 std::string file_text(const Ir& ir, const std::string& target, const std::string& path) {
   return value_of(text_for(value_of(target_named(target)), ir, path));
 }
@@ -80,8 +68,6 @@ void bind_targets(nb::module_& module) {
   module.def("load_for", &loaded, "text"_a, "name"_a, "target"_a, "communicators"_a.none(), free);
   module.def("load_file_for", &loaded_file, "path"_a, "target"_a, "communicators"_a.none(), free);
   module.def("program_for", &program_for, "value"_a, "target"_a, "communicators"_a.none(), free);
-  module.def("lower_for", &lowered, "schedule"_a, "target"_a, "order"_a.none(), "communicators"_a.none(),
-             "costs"_a, free);
   module.def("text_for", &file_text, "value"_a, "target"_a, "path"_a, free);
 }
 

@@ -1,6 +1,8 @@
 """Schedules, Programs and files."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -206,14 +208,55 @@ def test_an_older_alphabet_is_read_where_the_newer_one_makes_no_schedule():
         ppsim.read_text("0F0,nonsense\n")
 
 
+@pytest.mark.parametrize("target", ppsim.targets())
+@pytest.mark.parametrize("options", [
+    {"with_": "load"}, {"with_": "unshard"}, {"with_": "reduce-grad"}, {"with_": "opt"}, {"with_": ("opt", "clip")},
+    {"recompute": "full"}, {"offload": "all"}, {"grouping": "paired"}, {"receive_buffers": 1}, {"send_done_delay": "end"},
+    {"send_done_delay": 2}, {"order": "just-in-time"}, {"communicators": "per-rank"},
+], ids=str)
+def test_a_target_takes_what_the_program_takes(target, options, tmp_path):
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    words = [f"--{key.rstrip('_').replace('_', '-')}={value if isinstance(value, str | int) else ','.join(value)}"
+             for key, value in options.items()]
+    file = tmp_path / "lowered.json"
+    command = [sys.executable, "-m", "ppsim", "lower", "1f1b", "--ranks=2", "--microbatches=4", f"--for={target}", *words]
+    done = subprocess.run([*command, "-o", file], capture_output=True, text=True)
+    if done.returncode == 0:
+        ppsim.write(ppsim.lower(schedule, target=target, **options), tmp_path / "ours.json", target=target)
+        assert (tmp_path / "ours.json").read_text() == file.read_text()
+        return
+    with pytest.raises(ppsim.Error) as refused:
+        ppsim.lower(schedule, target=target, **options)
+    assert refused.value.message in done.stderr
+
+
 def test_a_target_takes_what_it_adds_itself():
     schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
     lowered = ppsim.lower(schedule, order="timed", communicators="per-edge", target="torch-2.15", with_=("reduce-grad",))
     assert lowered == ppsim.lower(schedule, order="timed", communicators="per-edge", target="torch-2.15")
-    with pytest.raises(ppsim.Error, match="'opt', which the file for torch-2.15 cannot hold"):
-        ppsim.lower(schedule, target="torch-2.15", with_=("reduce-grad", "opt"))
-    with pytest.raises(ppsim.Error, match="a target decides this"):
-        ppsim.lower(schedule, target="torch-2.15", recompute="full")
+
+
+@pytest.mark.parametrize("with_", ["reduce-grad", "opt", "clip"])
+def test_what_follows_a_backward_needs_one(with_):
+    schedule = ppsim.generate("forward-only", ranks=2, microbatches=2)
+    with pytest.raises(ppsim.Error, match="need a backward"):
+        ppsim.lower(schedule, with_=with_)
+    assert ppsim.lower(schedule, with_=["load", "unshard"])
+
+
+@pytest.mark.parametrize("name", ["order", "communicators", "send_done_delay", "recompute", "offload", "grouping"])
+@pytest.mark.parametrize("target", [None, "torch-2.15"])
+def test_an_empty_text_is_no_option(name, target):
+    with pytest.raises(ppsim.Error):
+        ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=2), target=target, **{name: ""})
+
+
+def test_a_file_has_a_dialect_or_a_target(tmp_path):
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=2)
+    with pytest.raises(ppsim.Error, match="a target decides this .found dialect"):
+        ppsim.write(schedule, tmp_path / "x.csv", dialect="legacy", target="torch-2.15")
+    ppsim.write(schedule, tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_bytes() == schedule.to_csv().encode()
 
 
 def test_weights_of_the_ends_are_tied_and_summed_once_or_for_every_microbatch():
