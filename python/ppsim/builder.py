@@ -10,10 +10,13 @@ from ppsim.errors import Error
 
 
 class ScheduleBuilder:
-    """Collects the rows of a schedule; `build` checks that it is complete and can run.
+    """Collects the rows of a schedule; `build` checks that it is complete, and that each rank can follow its own row.
+
+    Whether ranks wait for each other for ever is seen where transfers are there: `lower`, and all that lowers a
+    Schedule, raises Deadlock then. A call that raises changes nothing.
 
     ranks, stages, microbatches, slices: counts
-    placement: the rank of each stage. Without it a stage is on the rank that its first action is added to;
+    placement: the rank of each stage, of all stages. Without it a stage is on the rank that its first action is added to;
     stage s on rank s mod ranks where no rank is named
     edges: pairs of stages, the output of the first being an input of the second; default: a chain
     side_edges: pairs of stages, of which the first makes one more output for the second, without gradient
@@ -37,9 +40,14 @@ class ScheduleBuilder:
         microbatch_routes: Sequence[int] = (),
         blocks: Iterable[Sequence[int]] = (),
     ) -> None:
-        if ranks < 1 or stages < 1:
-            raise Error("a pipeline needs ranks and stages", found=f"{ranks} ranks, {stages} stages",
-                        expected="1 or more of each")
+        counts = {"ranks": ranks, "stages": stages, "microbatches": microbatches, "slices": slices}
+        if none := [name for name, value in counts.items() if value < 1]:
+            raise Error(f"a pipeline needs {none[0]}", found=str(counts[none[0]]), expected="1 or more")
+        if placement and len(placement) != stages:
+            raise Error("a placement has the rank of each stage", found=f"{len(placement)} ranks",
+                        expected=f"{stages}, as many as stages")
+        if wrong := [rank for rank in placement if not 0 <= rank < ranks]:
+            raise Error("no such rank", found=str(wrong[0]), expected=f"0 to {ranks - 1}")
         self.name = name
         self._shape = _core.Shape()
         self._shape.ranks, self._shape.stages = ranks, stages
@@ -73,12 +81,19 @@ class ScheduleBuilder:
 
     @checked
     def overlap(
-        self, forward: tuple[int, int], backward: tuple[int, int], *, rank: int | None = None
+        self,
+        forward: tuple[int, int],
+        backward: tuple[int, int],
+        *,
+        rank: int | None = None,
+        slices: tuple[int, int] = (0, 0),
     ) -> ScheduleBuilder:
-        """The forward and the backward of two (stage, microbatch) as one."""
+        """The forward and the backward of two (stage, microbatch) as one. slices: of the forward and of the backward."""
+        cells = self._cell("F", *forward, slices[0]), self._cell("B", *backward, slices[1])
         row = self._rank_of(forward[0], rank)
-        self._rank_of(backward[0], row)
-        self._rows[row].append(f"({forward[0]}F{forward[1]};{backward[0]}B{backward[1]})OVERLAP_F_B")
+        self._place(forward[0], row)
+        self._place(backward[0], row)
+        self._rows[row].append(f"({cells[0]};{cells[1]})OVERLAP_F_B")
         return self
 
     def idle(self, rank: int) -> ScheduleBuilder:
@@ -93,21 +108,34 @@ class ScheduleBuilder:
         return _core.from_rows(self.name, self._shape, self._rows)
 
     def _add(self, kind: str, stage: int, microbatch: int, rank: int | None, slice: int) -> ScheduleBuilder:
-        suffix = f".{count('slice', slice)}" if self._shape.slices > 1 else ""
-        self._rows[self._rank_of(stage, rank)].append(f"{stage}{kind}{count('microbatch', microbatch)}{suffix}")
+        cell, row = self._cell(kind, stage, microbatch, slice), self._rank_of(stage, rank)
+        self._place(stage, row)
+        self._rows[row].append(cell)
         return self
 
+    def _cell(self, kind: str, stage: int, microbatch: int, slice: int) -> str:
+        stage = _within("stage", stage, self._shape.stages)
+        microbatch = _within("microbatch", microbatch, self._shape.microbatches)
+        slice = _within("slice", slice, self._shape.slices)
+        return f"{stage}{kind}{microbatch}" + (f".{slice}" if self._shape.slices > 1 else "")
+
     def _checked_rank(self, rank: int) -> int:
-        if not 0 <= count("rank", rank) < self._shape.ranks:
-            raise Error("no such rank", found=str(rank), expected=f"0 to {self._shape.ranks - 1}")
-        return rank
+        return _within("rank", rank, self._shape.ranks)
 
     def _rank_of(self, stage: int, rank: int | None) -> int:
-        if not 0 <= count("stage", stage) < self._shape.stages:
-            raise Error("no such stage", found=str(stage), expected=f"0 to {self._shape.stages - 1}")
+        """Where its action goes. Requires: a stage that there is."""
         if rank is None:
             known = self._placement[stage]
             rank = stage % self._shape.ranks if known is None else known
+        return self._checked_rank(rank)
+
+    def _place(self, stage: int, rank: int) -> None:
         if self._placement[stage] is None:
             self._placement[stage] = rank
-        return self._checked_rank(rank)
+
+
+def _within(name: str, value: int, end: int) -> int:
+    value = count(name, value)
+    if not 0 <= value < end:
+        raise Error(f"no such {name}", found=str(value), expected=f"0 to {end - 1}")
+    return value

@@ -180,6 +180,55 @@ def test_a_builder_refuses_what_is_out_of_range():
         builder.forward(0, 0, rank=2)
 
 
+def test_a_refused_call_leaves_a_builder_as_it_was():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=2)
+    refused = [
+        lambda: builder.forward(0, 0, rank=9), lambda: builder.forward(0, "x", rank=1), lambda: builder.forward(0, 2, rank=1),
+        lambda: builder.forward(0, 0, rank=1, slice=5), lambda: builder.forward(0, 0, rank=1, slice=-3),
+        lambda: builder.overlap((0, 0), (1, 5), rank=1), lambda: builder.overlap((0, 0), (1, 0), rank=1, slices=(0, 1)),
+        lambda: builder.idle(2),
+    ]
+    for call in refused:
+        with pytest.raises(ppsim.Error):
+            call()
+    for microbatch in range(2):
+        builder.forward(0, microbatch)
+    for microbatch in range(2):
+        builder.backward(0, microbatch).forward(1, microbatch).backward(1, microbatch)
+    assert builder.build().placement == [0, 1]
+
+
+def test_a_builder_needs_one_of_each():
+    for name in ("ranks", "stages", "microbatches", "slices"):
+        with pytest.raises(ppsim.Error, match=f"a pipeline needs {name} .found 0"):
+            ppsim.ScheduleBuilder(**{"ranks": 1, "stages": 1, "microbatches": 1, name: 0})
+
+
+def test_a_placement_is_of_all_stages():
+    with pytest.raises(ppsim.Error, match="a placement has the rank of each stage .found 2 ranks, expected 3"):
+        ppsim.ScheduleBuilder(ranks=2, stages=3, microbatches=1, placement=[0, 1])
+    with pytest.raises(ppsim.Error, match="no such rank .found 2, expected 0 to 1"):
+        ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=1, placement=[0, 2])
+
+
+def test_pairs_of_slices_are_built():
+    builder = ppsim.ScheduleBuilder(ranks=1, stages=1, microbatches=2, slices=2)
+    builder.forward(0, 0).forward(0, 0, slice=1)
+    builder.overlap((0, 1), (0, 0), slices=(0, 1)).overlap((0, 1), (0, 0), slices=(1, 0))
+    schedule = builder.backward(0, 1, slice=1).backward(0, 1).build()
+    assert schedule.rows[0][2:4] == ["(0F1.0;0B0.1)OVERLAP_F_B", "(0F1.1;0B0.0)OVERLAP_F_B"]
+    assert ppsim.check(schedule)
+
+
+def test_rows_that_wait_for_each_other_are_a_schedule_and_hang_when_lowered():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=2)
+    builder.forward(0, 0).backward(0, 0).forward(0, 1).backward(0, 1)
+    schedule = builder.forward(1, 0).forward(1, 1).backward(1, 0).backward(1, 1).build()
+    for call in (ppsim.lower, ppsim.simulate, ppsim.check):
+        with pytest.raises(ppsim.Deadlock):
+            call(schedule)
+
+
 def test_routes_make_two_directions():
     builder = ppsim.ScheduleBuilder(
         ranks=2,
