@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
 from ppsim.simulation import Run
+from ppsim.values import Value
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
-class CalibrationGroup:
+class CalibrationGroup(Value):
     """How far costs are off for a kind of action, for communication or for the step, as shares.
 
     before: of the costs of the run; None: there are none
@@ -34,7 +35,7 @@ class CalibrationGroup:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Value):
     """What measurements say of costs.
 
     factors: of what the model says that actions of a kind take; empty without a model
@@ -43,7 +44,7 @@ class Calibration:
     """
 
     groups: tuple[CalibrationGroup, ...]
-    factors: Mapping[str, float]
+    factors: Mapping[str, float] = field(hash=False)
     costs: Costs
     hash: str
     text: str
@@ -61,7 +62,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(Value):
     """A measured step, as its replay takes it, and with something changed."""
 
     measured_ns: int

@@ -12,10 +12,11 @@ from typing import Any
 from ppsim._native import _core
 from ppsim.arguments import Long, checked
 from ppsim.errors import DoesNotFit, Error, FileError
+from ppsim.values import Value
 
 
 @dataclass(frozen=True)
-class PlanRow:
+class PlanRow(Value):
     """A plan, and what the simulator says of it.
 
     name: all of it as text; microbatch_size: sequences; recompute, layout: as `ppsim simulate` takes them
@@ -62,9 +63,9 @@ class Plan:
     bounded, simulated: how many plans were looked at; what was left out is slower, by its bound, or does not fit
     """
 
-    plans: list[PlanRow]
-    pareto: list[PlanRow]
-    verified: dict[str, str]
+    plans: list[PlanRow] = field(hash=False)
+    pareto: list[PlanRow] = field(hash=False)
+    verified: dict[str, str] = field(hash=False)
     not_modelled: str
     known_error: str
     bounded: int
@@ -92,6 +93,7 @@ class Plan:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_json(self) -> str:
+        """The same as text."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -23,8 +23,8 @@ class Repair(Value):
     """
 
     program: _core.Program | None
-    changes: list[str] = field(default_factory=list)
-    why: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list, hash=False)
+    why: list[str] = field(default_factory=list, hash=False)
 
     def __bool__(self) -> bool:
         return self.program is not None

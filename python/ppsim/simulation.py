@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ppsim._native import _core
-from ppsim.arguments import checked
+from ppsim.arguments import checked, count, number
 from ppsim.arrays import structured
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error, FileError
 from ppsim.lowering import program_of
+from ppsim.values import Value
 
 if TYPE_CHECKING:
     import numpy
@@ -25,7 +26,7 @@ Point = tuple[_core.Schedule | _core.Program, Costs]
 
 
 @dataclass(frozen=True)
-class RankRun:
+class RankRun(Value):
     """One rank of a run. Start, end, busy and idle are of its computation; sizes are None where unknown.
 
     at_peak: what lives when memory is first at peak_bytes, by kind of tensor, the most bytes first
@@ -47,10 +48,11 @@ class RankRun:
 
 
 @dataclass(frozen=True)
-class Slowdowns:
+class Slowdowns(Value):
     """What slows computation down, as shares of its time: 0.1 is a tenth more. From 0 to 1000, in millionths.
 
-    others: for each other rank of its device that computes; ranks_per_device: consecutive ones that share one
+    others: for each other rank of its device that computes; ranks_per_device: consecutive ones that share one,
+    2 or more where there is a share of others
     transfers, collectives: while one of its own rank is started and incomplete; the larger one beside both
     """
 
@@ -60,12 +62,17 @@ class Slowdowns:
     collectives: float = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks_per_device", count("ranks_per_device", self.ranks_per_device))
         if self.ranks_per_device < 1:
             raise Error("ranks_per_device out of range", found=str(self.ranks_per_device), expected="1 or more")
         for name in ("others", "transfers", "collectives"):
-            share = getattr(self, name)
+            share = float(number(name, getattr(self, name)))
+            object.__setattr__(self, name, share)
             if not (share == 0 or 1e-6 <= share <= 1000):
                 raise Error(f"{name} out of range", found=str(share), expected="0, or 0.000001 to 1000")
+        if self.others and self.ranks_per_device == 1:
+            raise Error("a slowdown is of the ranks that share a device", found=f"others={self.others:g} alone",
+                        expected="ranks_per_device=2 or more beside others")
 
 
 class Run:
@@ -247,6 +254,7 @@ class Run:
                 "costs": self.costs.to_json(),
                 "transport": self.transport,
                 "buffers": self.buffers,
+                "slowdowns": json.loads(self.slowdowns.to_json()),
                 **self.row(),
                 "ranks": [asdict(rank) for rank in self.ranks],
             }
@@ -258,12 +266,14 @@ class Run:
         try:
             data = json.loads(text)
             program = _core.Program.from_json(json.dumps(data["program"]))
+            slowdowns = data.get("slowdowns")  # which texts of older versions lack
             return cls(
                 program,
                 Costs.from_json(data["costs"]),
                 name=data["name"],
                 transport=data["transport"],
                 buffers=data["buffers"],
+                slowdowns=None if slowdowns is None else Slowdowns.from_json(json.dumps(slowdowns)),
             )
         except (KeyError, TypeError, json.JSONDecodeError) as wrong:
             raise FileError(f"no run: {wrong}", code="bad_file", expected="the text of Run.to_json") from wrong

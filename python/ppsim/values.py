@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any, Self
@@ -10,14 +11,15 @@ from typing import Any, Self
 import ppsim
 from ppsim.errors import FileError
 
-#: By their own texts, under their names.
-_OBJECTS = ("Schedule", "Program", "Run", "Certificate")
+#: By their own texts, under their names, as other values are.
+_OBJECTS = ("Schedule", "Program", "Run", "Certificate", "Costs")
 
 
 class Value:
-    """A dataclass of numbers, texts, and what has texts of its own, alone or in a row."""
+    """A dataclass of numbers, texts, and what has texts of its own; alone, in rows or in dictionaries."""
 
     def to_json(self) -> str:
+        """The same as text."""
         named = {field.name: _to_data(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         return json.dumps({"format": _format(type(self)), **named})
 
@@ -43,9 +45,11 @@ def _format(kind: type) -> str:
 def _to_data(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_to_data(item) for item in value]
+    if isinstance(value, Mapping):
+        return {"dict": {key: _to_data(item) for key, item in value.items()}}
     if isinstance(value, Fraction):
         return {"Fraction": str(value)}
-    if type(value).__name__ in _OBJECTS:
+    if isinstance(value, Value) or type(value).__name__ in _OBJECTS:
         return {type(value).__name__: value.to_json()}
     return value
 
@@ -55,5 +59,14 @@ def _from_data(data: Any) -> Any:
         return [_from_data(item) for item in data]
     if not isinstance(data, dict):
         return data
-    ((name, text),) = data.items()
-    return Fraction(text) if name == "Fraction" else getattr(ppsim, name).from_json(text)
+    ((name, inner),) = data.items()
+    if name == "dict":
+        return {key: _from_data(item) for key, item in inner.items()}
+    return Fraction(inner) if name == "Fraction" else _kind(name).from_json(inner)
+
+
+def _kind(name: str) -> Any:
+    kind = getattr(ppsim, name, None)
+    if name not in _OBJECTS and not (isinstance(kind, type) and issubclass(kind, Value)):
+        raise KeyError(name)
+    return kind

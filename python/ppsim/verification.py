@@ -13,12 +13,13 @@ from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, Error, FileError, IllFormed, Mismatch, Unknown
 from ppsim.lowering import program_of
 from ppsim.targets import check_alone, program_for
+from ppsim.values import Value
 
 _MOST_LINES = 40
 
 
 @dataclass(frozen=True)
-class PropertyVerdict:
+class PropertyVerdict(Value):
     """The answer to one property.
 
     verdict: proved, refuted or unknown; method: graph, flow, static, ...
@@ -32,16 +33,16 @@ class PropertyVerdict:
     verdict: str
     method: str = ""
     seconds: float = field(default=0.0, compare=False)
-    counterexample: dict[str, Any] | None = None
-    lines: list[str] = field(default_factory=list)
+    counterexample: dict[str, Any] | None = field(default=None, hash=False)
+    lines: list[str] = field(default_factory=list, hash=False)
     reason: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list, hash=False)
     microbatches: int | None = None
     holds_up_to: int | None = None
 
 
 @dataclass(frozen=True)
-class RankMemory:
+class RankMemory(Value):
     """The most memory of a rank over all timings.
 
     bytes: alive at once; pool_bytes: of the static plan of addresses, where there is one;

@@ -43,6 +43,22 @@ def test_slowdowns_are_those_of_the_command_line():
         ppsim.Slowdowns(ranks_per_device=0)
 
 
+@pytest.mark.parametrize("wrong", [
+    {"ranks_per_device": 1.5}, {"ranks_per_device": "2"}, {"ranks_per_device": True}, {"others": None}, {"others": "1"},
+    {"transfers": float("nan")}, {"others": True, "ranks_per_device": 2},
+])
+def test_slowdowns_of_another_type_are_named(wrong):
+    with pytest.raises(ppsim.Error, match=f"{next(iter(wrong))} is of another type"):
+        ppsim.Slowdowns(**wrong)
+
+
+def test_slowdowns_of_others_need_others():
+    with pytest.raises(ppsim.Error, match="a slowdown is of the ranks that share a device .found others=0.1 alone"):
+        ppsim.Slowdowns(others=0.1)
+    taken = ppsim.Slowdowns(ranks_per_device=numpy.int64(2), others=numpy.float32(0.5))
+    assert taken == ppsim.Slowdowns(ranks_per_device=2, others=0.5)
+
+
 def test_sizes_give_memory():
     schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
     run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "A": 10})
