@@ -66,7 +66,7 @@ class Comparison(Value):
 
     @checked
     def svg(self, *, width: int = 1200) -> str:
-        """All timelines in one picture, one below the other, each to its own scale of time."""
+        """All timelines in one picture, one below the other, each to its own scale of time. width: 20 to 20000."""
         pictures, top = [], 0
         for run in self.runs:
             picture = run.svg(title=repr(run)[1:-1], width=width)
@@ -77,7 +77,9 @@ class Comparison(Value):
 
     @checked
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """A self-contained HTML page of all runs, one of which can be laid over another."""
+        """A self-contained HTML page of all runs, one of which can be laid over another. Raises Error without runs."""
+        if not self.runs:
+            raise Error("a report needs runs", found="none", expected="1 or more")
         _core.write_report([run._step for run in self.runs], os.fspath(path))
 
     def _repr_html_(self) -> str:

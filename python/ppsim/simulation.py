@@ -227,12 +227,12 @@ class Run:
 
     @checked
     def svg(self, *, title: str = "", width: int = 1200) -> str:
-        """The timeline as a picture, a row per rank."""
+        """The timeline as a picture, a row per rank. width: 20 to 20000 pixels."""
         return self._step.svg(title or self.name, width)
 
     @checked
     def show(self, *, width: int = 100) -> None:
-        """Prints the timeline."""
+        """Prints the timeline. width: 20 to 20000 characters."""
         print(self._step.text(width), end="")
 
     @checked

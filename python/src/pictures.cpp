@@ -18,7 +18,15 @@ SimulatedStep at_unit_costs(const Ir& ir) {
 
 }  // namespace
 
+void check_width(int width) {
+  if (width >= 20 && width <= 20000) return;
+  throw CoreError({ErrorCode::bad_argument,
+                   "width out of range",
+                   {.found = std::to_string(width), .expected = "20 to 20000"}});
+}
+
 std::string unit_svg(const Ir& ir, const std::string& title, int width) {
+  check_width(width);
   const SimulatedStep step = at_unit_costs(ir);
   std::ostringstream out;
   write_svg(out, step.program(), step.trace, {.title = title.empty() ? step.name : title, .width = width});
@@ -34,6 +42,7 @@ std::string unit_html(const Ir& ir) {
 }
 
 std::string unit_text(const Ir& ir, int width) {
+  check_width(width);
   const SimulatedStep step = at_unit_costs(ir);
   std::ostringstream out;
   write_text_timeline(out, step.program(), step.trace, {.width = width});

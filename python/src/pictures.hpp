@@ -6,8 +6,11 @@
 
 namespace ppsim::python {
 
+/// As `ppsim show --width` has it, in pixels or characters. Errors: throws CoreError.
+void check_width(int width);
+
 /// The timeline at one unit for F, I and W and two for B, as SVG.
-/// Errors: throws CoreError where it cannot run.
+/// Errors: throws CoreError where it cannot run, and for a width that check_width refuses.
 [[nodiscard]] std::string unit_svg(const Ir& ir, const std::string& title, int width);
 
 /// The same for a notebook, or why there is none.

@@ -16,6 +16,7 @@
 #include "columns/arrays.hpp"
 #include "columns/arrow.hpp"
 #include "cost_binding.hpp"
+#include "pictures.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
@@ -130,12 +131,14 @@ Bytes1d sweep(const Program& program, const Sources& sources, const std::vector<
 }
 
 std::string svg_of(const SimulatedStep& step, const std::string& title, int width) {
+  check_width(width);
   std::ostringstream out;
   write_svg(out, step.program(), step.trace, {.title = title, .width = width});
   return out.str();
 }
 
 std::string text_of(const SimulatedStep& step, int width) {
+  check_width(width);
   std::ostringstream out;
   write_text_timeline(out, step.program(), step.trace, {.width = width});
   return out.str();

@@ -59,6 +59,44 @@ def test_slowdowns_of_others_need_others():
     assert taken == ppsim.Slowdowns(ranks_per_device=2, others=0.5)
 
 
+def test_costs_have_a_part():
+    for make in (lambda: ppsim.Costs(()), lambda: ppsim.Costs.from_json("[]")):
+        with pytest.raises(ppsim.Error, match="there are no costs"):
+            make()
+    for text in ("[]", '""', "{}", '[["unit"]]', '[["model", [[], []]]]', '[["nothing", 1]]', '[["unit", ["F=x", ""]]]', "5"):
+        with pytest.raises(ppsim.FileError):
+            ppsim.Costs.from_json(text)
+
+
+def test_whole_numbers_of_numpy_are_taken_in_a_table():
+    entries = [{"kind": kind, "ns": numpy.int64(3)} for kind in ("F", "B", "SEND_F", "SEND_B")]
+    table = {"format": "ppsim-tables", "version": numpy.int32(1), "costs": entries, "sizes": []}
+    assert ppsim.simulate(ppsim.generate("1f1b", ranks=1, microbatches=1), costs=ppsim.Costs.table(table)).step_ns == 6
+    with pytest.raises(ppsim.Error, match="no table of costs"):
+        ppsim.Costs.table({"costs": object()})
+
+
+def test_a_count_below_0_is_the_one_that_was_found():
+    costs = ppsim.Costs.from_model
+    with pytest.raises(ppsim.Error, match="found -1"):
+        costs("llama3-8b", "dgx-h100", tp=-1)
+
+
+@pytest.mark.parametrize("width", [-5, 0, 19, 20001, 2**31 - 1])
+def test_a_width_is_that_of_the_command_line(width, capsys):
+    schedule = zb_h1()
+    run = ppsim.simulate(schedule)
+    for draw in (run.svg, run.show, schedule.svg, schedule.show, ppsim.compare([run]).svg, ppsim.compare([run]).show):
+        with pytest.raises(ppsim.Error, match=f"width out of range .found {width}, expected 20 to 20000"):
+            draw(width=width)
+    assert run.svg(width=20) and schedule.svg(width=20000)
+
+
+def test_nothing_has_no_report(tmp_path):
+    with pytest.raises(ppsim.Error, match="a report needs runs"):
+        ppsim.compare([]).write_report(tmp_path / "empty.html")
+
+
 def test_sizes_give_memory():
     schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
     run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "A": 10})
