@@ -144,6 +144,8 @@ def plan(
         )
     words.global_batch_size, words.sequence_length = global_batch_size, sequence_length
     words.fixed = {key.replace("_", "-"): _texts(value) for key, value in (fixed or {}).items()}
+    if empty := [key for key, values in words.fixed.items() if not values]:
+        raise Error(f"no value is given for {empty[0]}", found="an empty list", expected="one or more values, or no such key")
     words.objective, words.transport, words.min_spare = objective, transport, str(min_spare_memory)
     words.top, words.front, words.pipeline_only = top, front, pipeline_only
     data = dict(_core.plan(words))

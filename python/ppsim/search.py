@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ppsim._native import _core
-from ppsim.arguments import checked
+from ppsim.arguments import Long, checked
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import DoesNotFit, Error, Unknown
 from ppsim.lowering import program_of
@@ -94,8 +94,8 @@ def synthesize(
     objective: str = "makespan",
     backward: str = "split",
     timeout_s: float = 60,
-    steps: int | None = None,
-    seed: int = 1,
+    steps: Long | None = None,
+    seed: Long = 1,
 ) -> Synthesis:
     """The shortest schedule of a chain of stages within a limit of memory on each rank.
 
@@ -104,9 +104,12 @@ def synthesize(
     placement: "loop", "v", "free" (the best is looked for), or the rank of each stage; by default stage s on rank s
     chunks: stages per rank of a loop, a V or a free placement
     steps: orders to try, without Z3: the same result on every machine; by default as many as time allows
+    seed: of the orders that are tried, 0 or more
     objective: makespan, or span of the longest rank; backward: split (I and W) or fused (B)
     Ctrl-C ends it. Raises DoesNotFit where no schedule keeps to the limit.
     """
+    if seed < 0:
+        raise Error("seed out of range", found=str(seed), expected="0 or more")
     words = _core.SynthesisWords()
     words.ranks, words.microbatches = ranks, microbatches
     words.activation_limit = activation_limit

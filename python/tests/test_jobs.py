@@ -61,6 +61,7 @@ def test_a_job_means_a_pipeline_that_is_proved(config, pipeline):
         (job(degree=1), "no pipeline"),
         (job(degree=4, schedule="ZBVZeroBuble"), "no such schedule.*expected ZBVZeroBubble"),
         (job(degree=4, microbatch_size=3), "not a multiple.*expected 6 or 9"),
+        (job(degree=4, microbatch_size=16), "not a multiple.*expected 16.$"),
         (job(degree=4, microbatch_size=0), "out of range"),
         (job(degree=4, training={"local_batch_size": 2}), "1F1B refuses.*found 2, expected 4 or more"),
         (job(degree=4, schedule="DualPipeV", training={"local_batch_size": 4}), "expected 8 or more"),

@@ -79,6 +79,7 @@ def test_what_does_not_fit_is_said():
         ({"fixed": {"schedule": "2f2b"}}, "2f2b"),
         ({"min_spare_memory": "much"}, "size"),
         ({"transport": "pigeon"}, "pigeon"),
+        ({"fixed": {"tp": []}}, "no value is given for tp"),
     ],
 )
 def test_wrong_arguments_raise(changes, wrong):

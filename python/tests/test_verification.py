@@ -200,6 +200,13 @@ def test_synthesis_finds_the_optimum():
         ppsim.synthesize(ranks=2, microbatches=3, activation_limit=2, objective="fun")
 
 
+def test_a_seed_is_0_or_more():
+    for seed in (-1, -(2**40)):
+        with pytest.raises(ppsim.Error, match="seed out of range"):
+            ppsim.synthesize(ranks=1, microbatches=1, activation_limit=1, seed=seed)
+    assert ppsim.synthesize(ranks=1, microbatches=1, activation_limit=1, seed=2**40).optimal
+
+
 def test_synthesis_places_stages_and_keeps_to_bytes():
     unit = {"F": 5, "I": 7, "W": 4, "A": 10}
     asked = {"ranks": 3, "microbatches": 6, "unit": unit, "steps": 500}

@@ -157,12 +157,13 @@ class _Reader:
         size = self._settings.number("parallelism", PP + "microbatch_size")
         if batch % size == 0:
             return batch // size
+        near = [str(multiple) for multiple in (batch - batch % size, batch - batch % size + size) if multiple]
         raise self._settings.error(
             f"the batch is not a multiple of {PP}microbatch_size",
             "training",
             "local_batch_size",
             found=f"{batch}, microbatches of {size}",
-            expected=f"{batch - batch % size or size} or {batch - batch % size + size}",
+            expected=" or ".join(near),
         )
 
     def _stages(self, kind: _Kind, ranks: int, order: _core.Schedule | None) -> int:
