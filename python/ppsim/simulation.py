@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 #: A Schedule or Program, and its costs.
 Point = tuple[_core.Schedule | _core.Program, Costs]
+MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -200,10 +201,14 @@ class Run:
 
     @checked
     def memory(self, rank: int) -> NDArray[numpy.void]:
-        """Memory of a rank after each change; not copied, read-only. Fields: time_ns, round, bytes."""
+        """Memory of a rank after each change; not copied, read-only. Fields: time_ns, round, bytes.
+
+        No rows where the costs say no sizes, as peak_bytes is None then.
+        """
         if not 0 <= rank < self.program.ranks:
             raise Error("no such rank", found=str(rank), expected=f"0 to {self.program.ranks - 1}")
-        return structured(self._step.memory(rank), "memory")
+        points = structured(self._step.memory(rank), "memory")
+        return points if self._step.has_sizes else points[:0]
 
     def to_arrow(self) -> _core.ArrowTable:
         """A row for each instruction, rank by rank in issue order, for pyarrow, polars, duckdb and others.
@@ -343,21 +348,30 @@ def simulate_many(
 
     points: pairs of a Program or Schedule, and Costs. A Program is compiled once however many points share
     it; a Schedule is lowered under the costs of each of its points, which takes longer
-    threads: default: as many as there are cores
+    threads: 1 to 1024; default: as many as there are cores
     Order: that of the points, whatever the number of threads. Ctrl-C ends it.
-    Raises what simulate raises, for the first point that cannot run, whose number the message has.
+    Raises what simulate raises; the message has the number of the point, from 0.
     """
     threads = threads_of(threads)
-    pairs = [(program_of(value, costs), costs) for value, costs in points]
+    pairs = [(_program_of_point(index, value, costs), costs) for index, (value, costs) in enumerate(points)]
     return _core.simulate_many(
         [program for program, _ in pairs], [sources_of(costs) for _, costs in pairs], transport, threads
     )
 
 
+def _program_of_point(index: int, value: _core.Schedule | _core.Program, costs: Costs) -> _core.Program:
+    try:
+        return program_of(value, costs)
+    except Error as wrong:
+        wrong.message = f"point {index}: {wrong.message}"
+        wrong.args = (wrong.message,)
+        raise
+
+
 def threads_of(threads: int | None) -> int:
     """The number of threads of a call: by default as many as there are cores."""
     if threads is None:
-        return len(os.sched_getaffinity(0))
-    if threads < 1:
-        raise Error("threads out of range", found=str(threads), expected="1 or more, or None for all cores")
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    if not 1 <= threads <= MAX_THREADS:
+        raise Error("threads out of range", found=str(threads), expected=f"1 to {MAX_THREADS}, or None for all cores")
     return threads

@@ -15,6 +15,7 @@ from typing import Any
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.errors import Error, FileError
+from ppsim.simulation import MAX_THREADS, threads_of
 
 _TRIES = 3  # of points whose worker was lost
 _AHEAD = 4  # batches per worker that wait for one
@@ -81,15 +82,17 @@ def study(
     executor: any concurrent.futures.Executor, or a function that makes one, such as Dask's, loky's, mpi4py's;
     default: threads of this process. Points of a worker that is lost are done again, up to three times; an
     executor that breaks is made again where `executor` is a function
-    workers: threads without an executor, else how many batches run at once; default: the processors
+    workers: threads without an executor, up to 1024, else how many batches run at once; default: the processors
     batch: points that a worker gets at once; merge: other stores, whose results are added first
     progress: called with the points done and all of them
     What is done is in the store when this is interrupted. Raises FileError for a study or a store that is none, Error
     for an executor that breaks, and what evaluating raises.
     """
-    workers = (os.cpu_count() or 1) if workers is None else workers
+    workers = min(os.cpu_count() or 1, MAX_THREADS) if workers is None else workers
     if workers < 1 or batch < 1:
         raise Error("a count is out of range", found=f"workers={workers}, batch={batch}", expected="1 or more")
+    if executor is None:
+        workers = threads_of(workers)
     opened, path = _opened(question, store)
     for other in merge:
         opened.merge(os.fspath(other))

@@ -39,7 +39,7 @@ def sweep(
     durations in nanoseconds, rounded. Shape: (points,), or (points, stages), where a transfer is of the stage
     that sends it
     costs, unit: of everything else, at every point; a Schedule is lowered under them, once
-    threads: default: as many as there are cores; they do not change the result. Ctrl-C ends it
+    threads: 1 to 1024; default: as many as there are cores; they do not change the result. Ctrl-C ends it
     Returns an array with the fields makespan_ns, rank_span_ns, ideal_ns, bubble_fraction and
     bubble_fraction_span, a row for each point: what simulate_many gives for it.
     Raises what simulate raises, and Error for arrays of other shapes, what is no duration, kinds of which the

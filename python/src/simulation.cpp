@@ -72,6 +72,19 @@ SimulatedStep evaluated(const Program& program, const SimulationWords& words) {
   return step;
 }
 
+/// The costs of a point, which the errors name. Errors: throws CoreError.
+CostTable costs_of_point(std::size_t index, const Sources& costs, const Program& program) {
+  try {
+    CostBinding bound = bound_costs(costs, program.pipeline());
+    check_tables(costs, bound, program);
+    return std::move(bound.tables.costs);
+  } catch (const CoreError& wrong) {
+    Error error = wrong.error();
+    error.message = "point " + std::to_string(index) + ": " + error.message;
+    throw CoreError(std::move(error));
+  }
+}
+
 std::vector<StepTimes> many(const std::vector<std::shared_ptr<Program>>& programs,
                             const std::vector<Sources>& costs, const std::string& transport, int threads) {
   const TransportCapabilities capabilities =
@@ -81,11 +94,9 @@ std::vector<StepTimes> many(const std::vector<std::shared_ptr<Program>>& program
     points.reserve(programs.size());
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const Program& program = *programs[i];
-      const CostBinding bound = bound_costs(costs[i], program.pipeline());
-      check_tables(costs[i], bound, program);
       // Not the pointer that Python counts: threads must not touch that.
-      points.push_back(
-          {std::shared_ptr<const Program>(std::shared_ptr<void>(), &program), bound.tables.costs});
+      points.push_back({std::shared_ptr<const Program>(std::shared_ptr<void>(), &program),
+                        costs_of_point(i, costs[i], program)});
     }
     return value_of(
         simulate_many(points, {.capabilities = capabilities, .threads = threads, .stopped = stopped}));

@@ -97,6 +97,42 @@ def test_nothing_has_no_report(tmp_path):
         ppsim.compare([]).write_report(tmp_path / "empty.html")
 
 
+def test_threads_have_a_limit():
+    for threads in (0, 1025, 10**6):
+        with pytest.raises(ppsim.Error, match="threads out of range"):
+            ppsim.sweep(zb_h1(), {"F": [1, 2]}, threads=threads)
+    assert len(ppsim.sweep(zb_h1(), {"F": [1, 2]}, threads=1024)) == 2
+
+
+def hanging() -> ppsim.Schedule:
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=2)
+    builder.forward(0, 0).backward(0, 0).forward(0, 1).backward(0, 1)
+    return builder.forward(1, 0).forward(1, 1).backward(1, 0).backward(1, 1).build()
+
+
+POINTS = {
+    "lacking costs": lambda: (zb_h1(), ppsim.Costs.table({"format": "ppsim-tables", "version": 1, "costs": [], "sizes": []})),
+    "a schedule that hangs": lambda: (hanging(), ppsim.Costs.unit()),
+    "another model": lambda: (zb_h1(), ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=4, pp=2, global_batch_size=8)),
+}
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_a_point_that_cannot_run_is_numbered(point):
+    value, costs = point()
+    with pytest.raises(ppsim.Error, match="^(<table>.*: )?point 1: ") as wrong:
+        ppsim.simulate_many([(zb_h1(), ppsim.Costs.unit()), (value, costs)])
+    with pytest.raises(type(wrong.value)) as alone:
+        ppsim.simulate(value, costs=costs)
+    assert wrong.value.message == f"point 1: {alone.value.message}"
+
+
+def test_unknown_memory_has_no_rows():
+    run = ppsim.simulate(zb_h1())
+    assert run.peak_bytes is None and len(run.memory(0)) == 0
+    assert run.memory(0).dtype.names == ("time_ns", "round", "bytes")
+
+
 def test_sizes_give_memory():
     schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
     run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "A": 10})

@@ -54,6 +54,12 @@ def loky() -> Executor:
     return pytest.importorskip("loky").get_reusable_executor(max_workers=2)
 
 
+def test_threads_have_a_limit(tmp_path):
+    with pytest.raises(ppsim.Error, match="threads out of range .found 1000000"):
+        ppsim.study(STUDY, store=tmp_path / "store.sqlite", workers=10**6)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("make", [None, lambda: ThreadPoolExecutor(2), processes, dask, loky],
                          ids=["none", "threads", "processes", "dask", "loky"])
 def test_every_executor_has_the_rows_of_the_command(make, whole, tmp_path):
