@@ -8,6 +8,7 @@
 #include "event_run.hpp"
 #include "groups.hpp"
 #include "ppsim/core/execution/large_vector.hpp"
+#include "ppsim/core/execution/rank_windows.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -19,13 +20,8 @@ bool is_for_lists(const TransportCapabilities& capabilities) {
          capabilities.launches.order != LaunchOrder::completion;
 }
 
-/// A trace in which nothing has happened yet.
-TimedTrace trace_of(std::size_t size) {
-  return {IdVector<InstructionId, Span>(vector_by_all_processors(size, Span{kNotHappened, kNotHappened}))};
-}
-
-/// The times are its state: an instruction without a start has not started, one without an end is not
-/// complete.
+/// The times are its state: what stands before `next_` in the list of its rank has started, and without an
+/// end is not complete. Spans of the others are not set.
 class ListRun {
  public:
   ListRun(const Program& program, const ExecutionGraph& graph, const CostTable& costs)
@@ -35,48 +31,37 @@ class ListRun {
         durations_(program.pipeline()),
         subjects_(subject_count(program.pipeline())),
         recent_(kOpKindCount * subjects_),
-        trace_(trace_of(program.size())),
-        is_queued_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
-        queue_(is_queued_.size()) {
+        trace_{IdVector<InstructionId, Span>(vector_by_all_processors(program.size(), Span{}))},
+        can_run_(static_cast<std::size_t>(program.pipeline().ranks()), 1) {
     for (const CollectiveMatch& match : graph.matches) open_members_.push_back(match.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {
       next_.push_back(program.first(rank));
-      wake(rank);
     }
   }
 
   std::optional<Expected<TimedTrace>> run() {
-    while (queued_ > 0 && meets_) {
-      const RankId rank = queue_[first_queued_];
-      first_queued_ = first_queued_ + 1 == queue_.size() ? 0 : first_queued_ + 1;
-      --queued_;
-      is_queued_[rank] = 0;
-      advance(rank);
-    }
+    run_in_windows(program_.pipeline().ranks(), [&](RankId rank) {
+      const bool can_run = meets_ && can_run_[rank] != 0;
+      can_run_[rank] = 0;
+      if (can_run) advance(rank);
+      return can_run;
+    });
     if (!meets_ || completed_ != program_.size()) return std::nullopt;
     if (overflows_) return Expected<TimedTrace>(tl::unexpected(durations_do_not_fit()));
     return Expected<TimedTrace>(std::move(trace_));
   }
 
  private:
-  void wake(RankId rank) {
-    if (is_queued_[rank] != 0) return;
-    is_queued_[rank] = 1;
-    const std::size_t place = first_queued_ + queued_++;
-    queue_[place < queue_.size() ? place : place - queue_.size()] = rank;
-  }
-
   /// Starts what a rank can start.
   void advance(RankId rank) {
     InstructionId id = next_[rank];
     for (const InstructionId end = program_.last(rank); id < end; id = next(id)) {
       Instant start;
       for (const InstructionId before : graph_.predecessors_of(id)) {
-        const Instant ended = trace_.spans[before].end;
-        if (!happened(ended)) return leave(rank, id);
-        start = std::max(start, ended);
+        if (before >= id || !happened(trace_.spans[before].end)) return leave(rank, id);
+        start = std::max(start, trace_.spans[before].end);
       }
-      trace_.spans[id].start = start;
+      trace_.spans[id] = {start, kNotHappened};
       begin(id, rank);
     }
     next_[rank] = id;
@@ -128,14 +113,15 @@ class ListRun {
     fetch(graph_.messages, index + 2);  // mostly of the same channel
     meets_ = meets_ && message.complete() && message.matched;
     if (!meets_) return;
-    const Span& send = trace_.spans[message.send];
-    const Span& receive = trace_.spans[message.receive];
-    if (!happened(send.start) || !happened(receive.start)) return;
-    const Nanoseconds ns = duration(is_send(last.kind) ? last : counterpart(last, rank));
-    const Instant out = completion(std::max(send.start, receive.start), ns);
+    const bool sends = is_send(last.kind);
+    const RankId peer = peer_rank(program_.pipeline(), last);
+    if ((sends ? message.receive : message.send) >= next_[peer]) return;
+    const Nanoseconds ns = duration(sends ? last : counterpart(last, rank));
+    const Instant begin = std::max(trace_.spans[message.send].start, trace_.spans[message.receive].start);
+    const Instant out = completion(begin, ns);
     complete(message.send, out);
     complete(message.receive, out);
-    wake(peer_rank(program_.pipeline(), last));
+    can_run_[peer] = 1;
   }
 
   void join(std::size_t index) {
@@ -148,7 +134,7 @@ class ListRun {
     const Instant end = completion(begin, duration(program_.actions(members[0])[0]));
     for (const InstructionId member : members) {
       complete(member, end);
-      wake(program_.rank_of(member));
+      can_run_[program_.rank_of(member)] = 1;
     }
   }
 
@@ -183,10 +169,7 @@ class ListRun {
   std::vector<Recent> recent_;  ///< by kind and subject
   TimedTrace trace_;
   IdVector<RankId, InstructionId> next_;  ///< the first of its list that has not started
-  IdVector<RankId, char> is_queued_;
-  std::vector<RankId> queue_;  ///< ranks that may have something to start: a ring, each at most once
-  std::size_t first_queued_ = 0;
-  std::size_t queued_ = 0;
+  IdVector<RankId, char> can_run_;        ///< there may be something to start
   std::vector<std::uint32_t> open_members_;
   Nanoseconds sum_ = 0;
   bool overflows_ = false;

@@ -15,6 +15,7 @@
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/schedules/registry.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
@@ -48,6 +49,19 @@ RC_GTEST_PROP(ListRunProperty, IsTheRunOfTheCompiledProgram, ()) {
   const auto bound = bind_costs(*compiled, costs);
   RC_ASSERT(run->has_value() == bound.has_value());
   if (bound) RC_ASSERT((**run == simulate_trace(*compiled, analyzed.timed_graph(), *bound)));
+}
+
+/// More than take turns at a time.
+TEST(ListRun, OfManyRanksIsTheRunOfTheCompiledProgram) {
+  const Schedule schedule = generate("1f1b", {.ranks = 200, .microbatches = 210}).value();
+  const CostTable costs = test::random_costs(schedule.pipeline().stages(), 1);
+  const AnalyzedProgram analyzed(lower(schedule, {}, &costs).value(), any_transport());
+  const auto run = run_in_list_order(analyzed, costs);
+  ASSERT_TRUE(run && *run);
+  const auto compiled = compile(analyzed);
+  ASSERT_TRUE(compiled);
+  const BoundCosts bound = bind_costs(*compiled, costs).value();
+  EXPECT_EQ(**run, simulate_trace(*compiled, analyzed.timed_graph(), bound));
 }
 
 RC_GTEST_PROP(ListRunProperty, AnswersForLoweredSchedules, ()) {
