@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -25,10 +26,10 @@ std::string refusal(const ScheduleParameters& parameters) {
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, 1));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
-  for (int r = 0; r < parameters.ranks; ++r) {
+  add_rows(parameters, [&](int r) {
     add_row(builder, {.stage = StageId(r), .warmup = warmup(parameters, r), .weight_delay = {}},
             parameters.microbatches);
-  }
+  });
   return std::move(builder).build();
 }
 

@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
@@ -58,7 +59,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                          .microbatches = parameters.microbatches,
                          .splits_backward = splits(parameters),
                          .turns = turns_of(std::vector<int>(static_cast<std::size_t>(count), group), v)};
-  for (int r = 0; r < p; ++r) add_row(builder, order, RankId(r), warmup(parameters, r));
+  add_rows(parameters, [&](int r) { add_row(builder, order, RankId(r), warmup(parameters, r)); });
   return std::move(builder).build();
 }
 

@@ -4,6 +4,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "families/stage_graphs.hpp"
@@ -68,9 +69,8 @@ Expected<Schedule> generate_as(std::string_view name, const ScheduleParameters& 
                          .chunks = chunks,
                          .microbatches = parameters.microbatches,
                          .turns = turns_of(groups, chunks)};
-  for (int r = 0; r < parameters.ranks; ++r) {
-    add_row(builder, order, RankId(r), warmup(parameters, groups, r) + further);
-  }
+  add_rows(parameters,
+           [&](int r) { add_row(builder, order, RankId(r), warmup(parameters, groups, r) + further); });
   return std::move(builder).build();
 }
 

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -22,9 +23,9 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, 1));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
-  for (int r = 0; r < p; ++r) {
+  add_rows(parameters, [&](int r) {
     add_row(builder, {.stage = StageId(r), .warmup = p - r, .weight_delay = {}}, parameters.microbatches);
-  }
+  });
   return std::move(builder).build();
 }
 

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -21,14 +22,14 @@ int warmup(const ScheduleParameters& parameters, int rank) {
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, 1));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
-  for (int r = 0; r < parameters.ranks; ++r) {
+  add_rows(parameters, [&](int r) {
     add_row(builder,
             {.stage = StageId(r),
              .warmup = warmup(parameters, r),
              .weight_delay = {},
              .slices = parameters.slices},
             parameters.microbatches);
-  }
+  });
   return std::move(builder).build();
 }
 

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 
 // ZB-H1: the order of 1F1B with the backward split; rank r runs the W of a microbatch r backwards late and
@@ -16,9 +17,9 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p, parameters.microbatches));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
-  for (int r = 0; r < p; ++r) {
+  add_rows(parameters, [&](int r) {
     add_row(builder, {.stage = StageId(r), .warmup = p - r, .weight_delay = r}, parameters.microbatches);
-  }
+  });
   return std::move(builder).build();
 }
 

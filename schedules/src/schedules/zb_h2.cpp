@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/rank_rows.hpp"
 #include "families/repetitions.hpp"
 
 // ZB-H2: rank r runs 2(p-r) - 1 F before its first backward and its W 2r backwards late, so that each rank
@@ -19,10 +20,10 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p, parameters.microbatches));
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
-  for (int r = 0; r < p; ++r) {
+  add_rows(parameters, [&](int r) {
     add_row(builder, {.stage = StageId(r), .warmup = 2 * (p - r) - 1, .weight_delay = 2 * r},
             parameters.microbatches);
-  }
+  });
   return std::move(builder).build();
 }
 
