@@ -1,10 +1,4 @@
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <functional>
-#include <future>
-#include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "lowering/build_program.hpp"
@@ -18,6 +12,8 @@
 #include "lowering/order/order_exchanges.hpp"
 #include "lowering/order/pair_transfers.hpp"
 #include "lowering/order/walk.hpp"
+#include "lowering/passes/merge_lines.hpp"
+#include "lowering/passes/pass_walk.hpp"
 #include "lowering/rows_text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
@@ -26,80 +22,6 @@ namespace ppsim {
 namespace {
 
 using namespace lowering;
-
-/// Calls take(item) for every item that it is given, in that order: on a thread of its own, so that who gives
-/// goes on meanwhile and waits only where many items are not taken yet, or at once.
-template <class Item>
-class Follower {
- public:
-  Follower(std::function<void(Item)> take, bool on_own_thread) : take_(std::move(take)) {
-    if (!on_own_thread) return;
-    try {
-      thread_ = std::async(std::launch::async, [this] { run(); });
-    } catch (const std::system_error&) {  // no thread is to be had: at once, then
-    }
-  }
-  Follower(const Follower&) = delete;
-  Follower& operator=(const Follower&) = delete;
-  ~Follower() { close(); }
-
-  void give(Item item) {
-    if (!thread_.valid()) return take_(std::move(item));
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return is_over_ || items_.size() < kMaxItems; });
-    items_.push_back(std::move(item));
-    changed_.notify_all();
-  }
-  /// Waits until all items are taken. Errors: what `take` throws.
-  void finish() {
-    close();
-    if (thread_.valid()) thread_.get();
-  }
-
- private:
-  void close() {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-    changed_.notify_all();
-  }
-
-  /// Runs until it is closed, or `take` throws: finish() throws that on, and what is given afterwards is
-  /// dropped.
-  void run() {
-    try {
-      while (take_next()) {
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-      changed_.notify_all();
-      throw;
-    }
-  }
-
-  /// False where there are no more.
-  bool take_next() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return is_closed_ || !items_.empty(); });
-    if (items_.empty()) return false;
-    Item item = std::move(items_.front());
-    items_.pop_front();
-    changed_.notify_all();
-    lock.unlock();
-    take_(std::move(item));
-    return true;
-  }
-
-  static constexpr std::size_t kMaxItems = 16;
-
-  std::function<void(Item)> take_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> items_;
-  bool is_closed_ = false;
-  bool is_over_ = false;
-  std::future<void> thread_;  ///< ends before the rest does: it is the last member
-};
 
 tl::unexpected<Error> option_error(std::string why) {
   return make_error(ErrorCode::bad_argument, std::move(why));
@@ -328,27 +250,6 @@ Expected<Pipeline> with_updates(const Pipeline& given, const LoweringOptions& op
   return reducing_each_microbatch(pipeline);
 }
 
-/// Lines in the order of the walk, which goes on while they are added.
-Expected<LineRows> insert_transfers(const Lowering& lowering, const StepRows& rows) {
-  TransferInserter inserter(lowering.pipeline, rows, lowering.costs != nullptr);
-  std::size_t steps = 0;
-  for (int r = 0; r < rows.ranks(); ++r) steps += rows[RankId(r)].size();
-  Follower<WalkItems> follower(
-      [&](const WalkItems& items) {
-        constexpr std::size_t kAhead = 24;  // items whose steps come from memory meanwhile
-        for (std::size_t i = 0; i < items.size(); ++i) {
-          if (i + kAhead < items.size()) inserter.expect(items[i + kAhead]);
-          inserter.add(items[i]);
-        }
-      },
-      rank_ranges(rows.ranks(), steps).size() > 1);
-  const auto walked = walk(lowering.pipeline, rows, lowering.costs,
-                           [&](WalkItems items) { follower.give(std::move(items)); });
-  follower.finish();
-  PPSIM_RETURN_IF_ERROR(walked);
-  return std::move(inserter).finish();
-}
-
 /// UNSHARD and RESHARD that the schedule has stay where they are.
 bool drops_unshards(const Schedule& schedule, const LoweringOptions& options) {
   if (!options.unshard_turns || options.unshard) return false;
@@ -370,6 +271,26 @@ void drop_unshards(LineRows& lines) {
   }
 }
 
+/// Steps and transfers in issue order. Who observes the passes sees the walk, and what its order becomes.
+Expected<LineRows> ordered_lines(const Lowering& lowering, const StepRows& rows) {
+  const bool by_time = lowering.options.order == IssueOrder::timed;
+  if (!lowering.observer) {
+    if (const auto times = walk_passes(lowering.pipeline, rows, lowering.costs)) {
+      LineRows lines = merged_lines(lowering.pipeline, rows, *times);
+      if (!by_time) put_in_order(lowering, lines);
+      return lines;
+    }
+  }
+  PPSIM_ASSIGN_OR_RETURN(LineRows lines, insert_transfers(lowering.pipeline, rows, lowering.costs));
+  lowering.show("insert_transfers", lines);
+  if (lowering.drops_unshards) {
+    drop_unshards(lines);
+    lowering.show("drop_unshards", lines);
+  }
+  put_in_order(lowering, lines);
+  return lines;
+}
+
 /// Turns steps into instructions in issue order, transfers included.
 Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
@@ -381,13 +302,7 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
     if (lines) lowering.show("order_as_jaxpp", *lines);
     return lines;
   }
-  PPSIM_ASSIGN_OR_RETURN(LineRows lines, insert_transfers(lowering, rows));
-  lowering.show("insert_transfers", lines);
-  if (lowering.drops_unshards) {
-    drop_unshards(lines);
-    lowering.show("drop_unshards", lines);
-  }
-  put_in_order(lowering, lines);
+  PPSIM_ASSIGN_OR_RETURN(LineRows lines, ordered_lines(lowering, rows));
   if (lowering.options.receive_buffers) {
     PPSIM_RETURN_IF_ERROR(limit_receives(pipeline, lowering.options, lines));
     lowering.show("limit_receives", lines);

@@ -5,18 +5,42 @@
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
+namespace {
+
+RowKinds kinds_in(std::span<const Step> row) {
+  RowKinds kinds;
+  for (const Step& step : row) {
+    for (const Action& action : step.actions()) kinds.add(action.kind);
+  }
+  return kinds;
+}
+
+}  // namespace
 
 StepRows::StepRows(const Schedule& schedule)
     : owned_(static_cast<std::size_t>(schedule.pipeline().ranks())),
       rows_(owned_.size()),
+      kinds_(owned_.size()),
       after_(owned_.size()) {
-  for (int r = 0; r < ranks(); ++r) rows_[RankId(r)] = schedule.row(RankId(r));
+  for (const RankId rank : rows_.ids()) rows_[rank] = schedule.row(rank);
+  const std::vector<RankRange> parts = ranges();
+  all_at_once(parts.size(), [&](std::size_t i) {
+    for (RankId rank = parts[i].first; rank < parts[i].last; rank = next(rank))
+      kinds_[rank] = kinds_in(rows_[rank]);
+  });
+}
+
+std::size_t StepRows::steps() const {
+  std::size_t count = 0;
+  for (const std::span<const Step> row : rows_) count += row.size();
+  return count;
 }
 
 void StepRows::replace(RankId rank, std::vector<Step> steps) {
   PPSIM_CHECK(after_[rank].empty(), "edges name places in the row");
   owned_[rank] = std::move(steps);
   rows_[rank] = owned_[rank];
+  kinds_[rank] = kinds_in(rows_[rank]);
 }
 
 void StepRows::forget_after() {

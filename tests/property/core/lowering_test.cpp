@@ -11,6 +11,7 @@
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
+#include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/lowered.hpp"
@@ -46,6 +47,40 @@ RC_GTEST_PROP(Lowering, GivesWellFormedMatchedPrograms, ()) {
   if (!program) RC_FAIL(to_string(program.error()));
   RC_ASSERT(first_violation(*program) == "");
   if (one_linear_order(options)) RC_ASSERT(finishes(*program));
+}
+
+/// Who observes a lowering has it walk over all ranks in turn; otherwise rows of passes are walked by windows
+/// of ranks, and each row is merged by itself.
+RC_GTEST_PROP(Lowering, IsTheSameWhereItIsObserved, ()) {
+  const bool general = *rc::gen::arbitrary<bool>();
+  const Schedule schedule = *test::schedules(general ? test::general_shapes() : test::plain_shapes());
+  LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
+  if (*rc::gen::arbitrary<bool>()) options = {.order = options.order};
+  RC_LOG() << options << '\n';
+  const CostTable costs = draw_cost_table();
+  const auto observed = lower(schedule, options, &costs, [](std::string_view, const PassRows&) {});
+  const auto program = lower(schedule, options, &costs);
+  RC_ASSERT(program.has_value() == observed.has_value());
+  if (program) {
+    RC_ASSERT(*program == *observed);
+  } else {
+    RC_ASSERT(program.error().message == observed.error().message);
+  }
+}
+
+/// More ranks than a window has.
+TEST(Lowering, OfManyRanksIsTheSameWhereItIsObserved) {
+  for (const char* const name : {"1f1b", "zb-h1", "interleaved-1f1b"}) {
+    const Schedule schedule = generate(name, {.ranks = 150, .microbatches = 160, .chunks = 1}).value();
+    for (const Nanoseconds transfer : {0, 1}) {
+      CostTable costs;
+      for (const OpKind kind : {OpKind::forward, OpKind::backward, OpKind::backward_input})
+        costs.set({.kind = kind}, 2);
+      costs.set({.kind = OpKind::send_forward}, transfer);
+      const auto observed = lower(schedule, {}, &costs, [](std::string_view, const PassRows&) {});
+      EXPECT_TRUE(lower(schedule, {}, &costs).value() == observed.value()) << name;
+    }
+  }
 }
 
 /// Of what JaxPP has, one linear order, and so safe where all instructions of a rank start one after another.

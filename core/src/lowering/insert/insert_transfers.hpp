@@ -3,6 +3,7 @@
 #include "lowering/insert/transfers.hpp"
 #include "lowering/lines.hpp"
 #include "lowering/step_rows.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
 
 namespace ppsim::lowering {
@@ -33,5 +34,10 @@ class TransferInserter {
   IdVector<RankId, LineWriter> writers_;
   IdVector<RankId, std::vector<std::int32_t>> line_of_step_;  ///< for rows that order steps by `after`
 };
+
+/// What a TransferInserter makes of the walk, which goes on while lines are added. With costs lines carry
+/// their times. Errors: those of the walk.
+[[nodiscard]] Expected<LineRows> insert_transfers(const Pipeline& pipeline, const StepRows& rows,
+                                                  const CostTable* costs);
 
 }  // namespace ppsim::lowering

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "lowering/step_rows.hpp"
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 
@@ -86,5 +87,18 @@ class TransferIndex {
   std::vector<std::uint32_t> begin_;  ///< by route, direction and stage
   std::vector<Target> targets_;
 };
+
+/// The transfers that the steps of one rank make possible to another one.
+struct Flow {
+  RankId from;
+  RankId to;
+  std::size_t count = 0;
+};
+
+/// Order: ascending by `from`.
+[[nodiscard]] std::vector<Flow> flows_of(const TransferIndex& transfers, const StepRows& rows);
+
+/// How many lines each row will have: its steps, and both ends of each transfer.
+[[nodiscard]] IdVector<RankId, std::size_t> line_counts(const StepRows& rows, const std::vector<Flow>& flows);
 
 }  // namespace ppsim::lowering

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "execution/fact_rules.hpp"
+#include "ppsim/core/execution/large_vector.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
@@ -18,6 +19,9 @@ std::size_t reductions_of(const Pipeline& pipeline) {
                                 [](const ParameterBlock& block) { return block.reduced_each_microbatch; });
   return count(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
 }
+
+/// What passes make true is waited for in any case.
+bool provides_what_may_be_absent(OpKind kind) { return !is_pass(kind); }
 
 }  // namespace
 
@@ -58,12 +62,19 @@ std::size_t FactTimes::size_of(FactKind kind) const {
 void FactTimes::make_table(std::uint32_t kind) {
   const std::size_t size = size_of(static_cast<FactKind>(kind));
   PPSIM_CHECK(size <= std::numeric_limits<std::uint32_t>::max(), "too many facts of one kind");
-  times_[kind].assign(size, kNever);
+  times_[kind] = vector_by_all_processors(size, kNever);
+}
+
+std::int32_t* FactTimes::sweeps_from(Place place) {
+  std::vector<std::int32_t>& sweeps = sweeps_[place.kind];
+  if (sweeps.empty()) sweeps = vector_by_all_processors(size_of(static_cast<FactKind>(place.kind)), 0);
+  return sweeps.data() + place.index;
 }
 
 void FactTimes::announce(const StepRows& rows) {
   for (int r = 0; r < rows.ranks(); ++r) {
     const RankId rank(r);
+    if (!rows.kinds(rank).any_of(provides_what_may_be_absent)) continue;
     for (const Step& step : rows[rank]) {
       for (const Action& action : step.actions()) {
         for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {

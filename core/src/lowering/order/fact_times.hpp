@@ -65,6 +65,9 @@ class FactTimes {
     if (times.empty()) make_table(place.kind);
     return times.data() + place.index;
   }
+  /// The first sweeps of the walk in which ranks see a fact and those that follow it in its table, for those
+  /// who write them there; 0 until then. As long as this lives.
+  [[nodiscard]] std::int32_t* sweeps_from(Place place);
 
  private:
   [[nodiscard]] static Place place(FactKind kind, std::size_t index) {
@@ -85,6 +88,7 @@ class FactTimes {
   std::size_t cells_;       ///< microbatches and slices of a stage
   std::size_t reductions_;  ///< numbers that a REDUCE_GRAD may have
   std::array<std::vector<Nanoseconds>, kFactKindCount> times_;
+  std::array<std::vector<std::int32_t>, kFactKindCount> sweeps_;
 };
 
 }  // namespace ppsim::lowering

@@ -50,8 +50,11 @@ class RowOrder {
 }  // namespace
 
 void order_exchanges(const Pipeline& pipeline, StepRows& rows) {
-  for (int r = 0; r < rows.ranks(); ++r)
-    rows.add_after(RankId(r), RowOrder(pipeline, RankId(r)).run(rows[RankId(r)]));
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const RankId rank(r);
+    if (rows.kinds(rank).any_of(names_peer_rank))
+      rows.add_after(rank, RowOrder(pipeline, rank).run(rows[rank]));
+  }
 }
 
 }  // namespace ppsim::lowering

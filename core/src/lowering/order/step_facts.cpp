@@ -12,25 +12,24 @@ bool is_of_microbatch(FactKind kind) {
 
 /// Whether something waits for the gradients of a stage.
 bool reads_weight_gradients(const StepRows& rows) {
-  const auto reads = [](const Step& step) {
-    return std::ranges::any_of(step.actions(), [](const Action& action) {
-      return info(action.kind).subject != Subject::stage;  // REDUCE_GRAD, OPT, a norm
-    });
+  const auto reads = [](OpKind kind) {
+    return info(kind).subject != Subject::stage;  // REDUCE_GRAD, OPT, a norm
   };
   for (int r = 0; r < rows.ranks(); ++r) {
-    if (std::ranges::any_of(rows[RankId(r)], reads)) return true;
+    if (rows.kinds(RankId(r)).any_of(reads)) return true;
   }
   return false;
 }
 
 }  // namespace
 
-StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs)
+StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs, Keep keep)
     : pipeline_(pipeline),
       costs_(costs),
       transfers_(pipeline),
       times_(pipeline),
       numbers_(pipeline),
+      keep_(keep),
       weights_are_read_(reads_weight_gradients(rows)),
       passes_(numbers_.count()) {
   times_.announce(rows);
@@ -52,13 +51,14 @@ StepFacts::Pass StepFacts::found(const Action& action) {
       pass.is_known = false;
     } else if (!optional || times_.has_any(fact.kind)) {
       const FactTimes::Place first = first_of(fact, rank);
-      needs_.push_back({times_.from(first), first, optional});
+      needs_.push_back({times_.from(first), first, optional, sweeps_from(first)});
     }
   });
   const auto add = [&](const Action& done, RankId on, Nanoseconds delay) {
     for_each_provided(pipeline_, done, on, [&](const Fact& fact) {
       if (fact.kind != FactKind::weight_done || weights_are_read_)
-        provided_.push_back({times_.from(first_of(fact, on)), delay});
+        provided_.push_back(
+            {times_.from(first_of(fact, on)), delay, sweeps_from(first_of(fact, on)), on, on < rank});
     });
   };
   add(action, rank, 0);

@@ -30,8 +30,10 @@ class StepFacts {
     bool is_known = false;  ///< else the rules have to be asked
   };
 
+  enum class Keep : std::uint8_t { times, times_and_sweeps };
+
   /// Requires: all of them outlive it.
-  StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs);
+  StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs, Keep keep = Keep::times);
 
   /// Null where the rules have to be asked.
   [[nodiscard]] const Pass* pass_of(const Action& action) {
@@ -55,6 +57,39 @@ class StepFacts {
   void provide(const Pass& pass, std::int32_t microbatch, Nanoseconds end) {
     for (std::uint32_t i = pass.first_provided; i < pass.last_provided; ++i)
       provided_[i].times[microbatch] = checked_add(end, provided_[i].delay);
+  }
+
+  /// The first sweep of the walk in which the rank of a pass sees all that the pass waits for.
+  /// Requires: ready_at says that all of it holds; sweeps are kept.
+  [[nodiscard]] std::int32_t sweep_of_needs(const Pass& pass, std::int32_t microbatch) const {
+    std::int32_t latest = 0;
+    for (std::uint32_t i = pass.first_need; i < pass.last_need; ++i)
+      latest = std::max(latest, needs_[i].sweeps[microbatch]);
+    return latest;
+  }
+  /// A pass retires in this sweep. Calls visit(rank) for those that see what it makes true; they see it in
+  /// the next sweep where they have had their turn. Requires: sweeps are kept.
+  template <class Visit>
+  void show_from(const Pass& pass, std::int32_t microbatch, std::int32_t sweep, const Visit& visit) {
+    for (std::uint32_t i = pass.first_provided; i < pass.last_provided; ++i) {
+      provided_[i].sweeps[microbatch] = sweep + (provided_[i].is_seen_later ? 1 : 0);
+      visit(provided_[i].rank);
+    }
+  }
+  /// Fetches what the passes of the microbatches that come next will read and write, of many ranks: no
+  /// processor foresees that by itself.
+  void expect_after(const Pass& pass, std::int32_t microbatch) const {
+    constexpr std::int32_t kOfLine = 8;  // times in a line of the cache
+    if (microbatch % kOfLine != 0) return;
+    const std::int32_t next = microbatch + kOfLine;
+    for (std::uint32_t i = pass.first_need; i < pass.last_need; ++i) {
+      __builtin_prefetch(needs_[i].times + next);
+      __builtin_prefetch(needs_[i].sweeps + next);
+    }
+    for (std::uint32_t i = pass.first_provided; i < pass.last_provided; ++i) {
+      __builtin_prefetch(provided_[i].times + next, 1);
+      __builtin_prefetch(provided_[i].sweeps + next, 1);
+    }
   }
 
   /// Calls visit(place) for the facts that a step waits for.
@@ -94,10 +129,14 @@ class StepFacts {
     const Nanoseconds* times;  ///< by microbatch
     FactTimes::Place first;    ///< of microbatch 0
     bool is_optional = false;
+    const std::int32_t* sweeps = nullptr;  ///< by microbatch, where they are kept
   };
   struct Provided {
-    Nanoseconds* times;     ///< by microbatch
-    Nanoseconds delay = 0;  ///< after the end of the pass
+    Nanoseconds* times;              ///< by microbatch
+    Nanoseconds delay = 0;           ///< after the end of the pass
+    std::int32_t* sweeps = nullptr;  ///< by microbatch, where they are kept
+    RankId rank;                     ///< that sees it
+    bool is_seen_later = false;      ///< it stands before that of the pass
   };
 
   /// Calls visit(fact, place).
@@ -111,12 +150,16 @@ class StepFacts {
   }
   void provide(const Action& action, RankId rank, Nanoseconds end);
   [[nodiscard]] Pass found(const Action& action);
+  [[nodiscard]] std::int32_t* sweeps_from(FactTimes::Place place) {
+    return keep_ == Keep::times ? nullptr : times_.sweeps_from(place);
+  }
 
   const Pipeline& pipeline_;
   ActionCosts& costs_;
   TransferIndex transfers_;
   FactTimes times_;
   PassNumbers numbers_;
+  Keep keep_;
   bool weights_are_read_;
   std::vector<Pass> passes_;  ///< by number
   std::vector<Need> needs_;

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lowering/step_rows.hpp"
+#include "ppsim/core/execution/large_vector.hpp"
+#include "ppsim/core/ir/tables.hpp"
+
+namespace ppsim::lowering {
+
+/// When a step runs, and in which sweep of walk() it retires.
+struct PassTime {
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  std::int32_t sweep = 0;
+};
+
+/// By place in the row; idle steps have none.
+using PassTimes = IdVector<RankId, LargeVector<PassTime>>;
+
+/// What walk() makes of rows that hold nothing but passes, as most of any size do. Their times and sweeps do
+/// not depend on whose turn it is, so that a few ranks at a time go as far as they can while what they read
+/// is close: a sweep over many ranks waits for memory at every step.
+/// Nothing where walk() has to be asked: some step is more than a pass, or the rows wait for each other.
+[[nodiscard]] std::optional<PassTimes> walk_passes(const Pipeline& pipeline, const StepRows& rows,
+                                                   const CostTable* costs);
+
+}  // namespace ppsim::lowering
