@@ -37,7 +37,7 @@ class LineSource {
   [[nodiscard]] const Turn& turn() const { return turn_; }
   /// Writes the lines whose turn it is, and goes on.
   void write(LineWriter& row) {
-    for_each_line([&](const Action& line) { row.add(line, turn_.time); });
+    for (const Action& line : lines_) row.add(line, turn_.time);
     ++place_;
     find();
   }
@@ -46,24 +46,23 @@ class LineSource {
   /// Goes on to a step with lines.
   void find() {
     for (; place_ < steps_.size(); ++place_) {
-      bool has_lines = false;
-      for_each_line([&](const Action&) { has_lines = true; });
-      if (!has_lines) continue;
+      find_lines();
+      if (lines_.empty()) continue;
       const PassTime& pass = times_[place_];
       turn_ = {kind_ == Kind::steps ? pass.start : pass.end, pass.sweep, from_};
       return;
     }
   }
 
-  template <class Visit>
-  void for_each_line(const Visit& visit) const {
+  void find_lines() {
+    lines_.clear();
     for (const Action& action : steps_[place_].actions()) {
       if (kind_ == Kind::steps) {
-        visit(action);
+        lines_.push_back(action);
       } else {
         transfers_->for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
-          if (kind_ == Kind::sends) visit(send);
-          if (kind_ == Kind::receives && receiver == to_) visit(receive);
+          if (kind_ == Kind::sends) lines_.push_back(send);
+          if (kind_ == Kind::receives && receiver == to_) lines_.push_back(receive);
         });
       }
     }
@@ -76,6 +75,7 @@ class LineSource {
   std::span<const PassTime> times_;
   const TransferIndex* transfers_;
   std::size_t place_ = 0;
+  std::vector<Action> lines_;  ///< of the step at `place_`
   Turn turn_;
 };
 
