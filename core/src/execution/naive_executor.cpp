@@ -117,7 +117,7 @@ class TimedNaiveRun {
         work_due_(meaning.instructions.size(), kNever),
         message_due_(meaning.messages.size(), kNever),
         match_due_(meaning.matches.size(), kNever) {
-    trace_.spans = IdVector<InstructionId, Span>(meaning.instructions.size(), Span{kNever, kNever});
+    trace_.spans = TimedTrace::Spans(meaning.instructions.size(), Span{kNever, kNever});
   }
 
   NaiveRun run() {
@@ -315,7 +315,7 @@ NaiveRun run_naively(const Program& program, const TransportCapabilities& capabi
   NaiveRun result;
   result.outcome = NaiveRun::Outcome::mismatch;
   for (const InstructionId id : program.ids()) result.incomplete.push_back(id);
-  result.trace.spans = IdVector<InstructionId, Span>(program.size(), Span{kNever, kNever});
+  result.trace.spans = TimedTrace::Spans(program.size(), Span{kNever, kNever});
   return result;
 }
 

@@ -106,7 +106,7 @@ class SpanPlacement {
  public:
   SpanPlacement(const Program& program, const std::string& file)
       : program_(program), file_(file), seen_(program.size(), false) {
-    trace_.spans = IdVector<InstructionId, Span>(program.size());
+    trace_.spans = TimedTrace::Spans(program.size());
   }
 
   Expected<void> place(const TraceRow& row) {

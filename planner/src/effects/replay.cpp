@@ -39,7 +39,7 @@ class Replay {
         ends_[id] = times_.ends(id, begun_at(id));
       }
     }
-    TimedTrace trace{IdVector<InstructionId, Span>(starts_.size())};
+    TimedTrace trace{TimedTrace::Spans(starts_.size())};
     for (std::size_t i = 0; i < starts_.size(); ++i) {
       const InstructionId id(static_cast<std::int32_t>(i));
       trace.spans[id] = {{starts_[id], 0}, {ends_[id], 0}};

@@ -182,7 +182,7 @@ IdVector<RankId, Nanoseconds> take_origins(const Program& program, IdVector<Inst
 TimedTrace trace_of(const Program& program, const IdVector<InstructionId, Done>& done,
                     const IdVector<RankId, Nanoseconds>& shifts) {
   const Nanoseconds first = std::ranges::min(shifts);
-  TimedTrace trace{IdVector<InstructionId, Span>(program.size(), Span{{-1, 0}, {-1, 0}})};
+  TimedTrace trace{TimedTrace::Spans(program.size(), Span{{-1, 0}, {-1, 0}})};
   for (const InstructionId id : program.ids()) {
     if (done[id].end < 0) continue;
     const Nanoseconds shift = shifts[program.rank_of(id)] - first;

@@ -59,7 +59,7 @@ class EventRun {
         devices_(shared.devices, program.pipeline().ranks()),
         shares_devices_(slows_down(shared.devices)),
         state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
-        trace_{IdVector<InstructionId, Span>(program.size())},
+        trace_{TimedTrace::Spans(program.size())},
         messages_(graph.messages.size()),
         places_(static_cast<std::size_t>(program.pipeline().ranks()),
                 graph.capabilities.residency.value_or(std::numeric_limits<int>::max())),

@@ -31,7 +31,7 @@ class ListRun {
         durations_(program.pipeline()),
         subjects_(subject_count(program.pipeline())),
         recent_(kOpKindCount * subjects_),
-        trace_{IdVector<InstructionId, Span>(vector_by_all_processors(program.size(), Span{}))},
+        trace_{TimedTrace::Spans(large_vector<Span>(program.size()))},
         can_run_(static_cast<std::size_t>(program.pipeline().ranks()), 1) {
     for (const CollectiveMatch& match : graph.matches) open_members_.push_back(match.member_count);
     for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank)) {

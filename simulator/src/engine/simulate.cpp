@@ -100,7 +100,7 @@ TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& 
 
 TimedTrace trace_of_ends(const CompiledProgram& program, const ExecutionGraph& graph,
                          const std::vector<Instant>& ends) {
-  TimedTrace trace{IdVector<InstructionId, Span>(graph.size())};
+  TimedTrace trace{TimedTrace::Spans(graph.size())};
   for (const InstructionId id : trace.spans.ids()) {
     Span& span = trace.spans[id];
     for (const InstructionId before : graph.predecessors_of(id)) {

@@ -57,7 +57,7 @@ ReplayCosts draw_replay_costs(const AnalyzedProgram& analyzed) {
 /// of its own, and its data there some time before or after, as its receiver sees it.
 TimedTrace draw_eager_run(const AnalyzedProgram& analyzed) {
   const ExecutionGraph& graph = analyzed.timed_graph();
-  TimedTrace trace{IdVector<InstructionId, Span>(graph.size())};
+  TimedTrace trace{TimedTrace::Spans(graph.size())};
   std::vector<Nanoseconds> there(graph.messages.size(), 0);
   for (const std::uint32_t item : analyzed.timed_order().items) {
     const InstructionId id(static_cast<std::int32_t>(item / 2));
@@ -302,7 +302,7 @@ class EagerReplay : public testing::Test {
   }
 
   AnalyzedProgram analyzed_;
-  TimedTrace trace_{IdVector<InstructionId, Span>(analyzed_.program().size())};
+  TimedTrace trace_{TimedTrace::Spans(analyzed_.program().size())};
 };
 
 TEST_F(EagerReplay, AsItIsItIsTheTrace) {

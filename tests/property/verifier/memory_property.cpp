@@ -96,7 +96,7 @@ RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesWhereCreditsRunOut, ()) 
 
 /// Items of a firing order as instants.
 TimedTrace trace_of(const FiringOrder& firing) {
-  TimedTrace trace{IdVector<InstructionId, Span>(firing.items.size() / 2)};
+  TimedTrace trace{TimedTrace::Spans(firing.items.size() / 2)};
   for (std::size_t i = 0; i < firing.items.size(); ++i) {
     Span& span = trace.spans[InstructionId(static_cast<std::int32_t>(firing.items[i] / 2))];
     (firing.items[i] % 2 == 0 ? span.start : span.end).time = static_cast<Nanoseconds>(i);

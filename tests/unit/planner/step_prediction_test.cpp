@@ -15,7 +15,7 @@ using enum OpKind;
 /// Three steps of `program` whose instructions were not timed, as a GPU run without `profile` leaves them.
 VerifiedRun untimed(const Program& program) {
   VerifiedRun run;
-  const IdVector<InstructionId, Span> spans(program.size(), Span{{-1, 0}, {-1, 0}});
+  const TimedTrace::Spans spans(program.size(), Span{{-1, 0}, {-1, 0}});
   run.run.traces.assign(3, TimedTrace{.spans = spans});
   run.run.step_ns = {900, 70, 80};
   return run;

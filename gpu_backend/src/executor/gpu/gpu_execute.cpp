@@ -303,8 +303,8 @@ class GpuExecutor {
     }
   }
 
-  [[nodiscard]] IdVector<InstructionId, Span> no_spans() const {
-    return IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
+  [[nodiscard]] TimedTrace::Spans no_spans() const {
+    return TimedTrace::Spans(program_.size(), Span{{-1, 0}, {-1, 0}});
   }
 
   void read_times(RunResult& result) {

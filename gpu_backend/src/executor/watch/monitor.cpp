@@ -28,7 +28,7 @@ void Monitor::begin_step() {
     if (is_communication(actions.front().kind))
       open_ends_[id.index()] = static_cast<std::uint32_t>(actions.size());
   }
-  trace_.spans = IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
+  trace_.spans = TimedTrace::Spans(program_.size(), Span{{-1, 0}, {-1, 0}});
   memory_.begin_step();
   running_ = queues_.size();
   left_ = 0;

@@ -14,8 +14,8 @@ Program two_microbatches() {
   return HandProgram{.pipeline = chain_spec(1, 1, 2), .rows = {{"0F0", "0F1", "0B0", "0B1"}}}.build();
 }
 
-TimedTrace trace_of(std::vector<Span> spans) {
-  return {.spans = IdVector<InstructionId, Span>(std::move(spans))};
+TimedTrace trace_of(const std::vector<Span>& spans) {
+  return {.spans = TimedTrace::Spans(LargeVector<Span>(spans.begin(), spans.end()))};
 }
 
 Span span(Nanoseconds start, Nanoseconds end) { return {{start, 0}, {end, 0}}; }

@@ -208,7 +208,7 @@ TEST(MeasuredCosts, CountTransfersFromTheLaterStart) {
   const Program program = two_rank_step();
   const InstructionId f0 = at(program, 0, {0})[0];
   const auto trace = [&](Nanoseconds forward) {
-    TimedTrace result{IdVector<InstructionId, Span>(program.size(), Span{{0, 0}, {5, 0}})};
+    TimedTrace result{TimedTrace::Spans(program.size(), Span{{0, 0}, {5, 0}})};
     result.spans[f0] = {{10, 0}, {10 + forward, 0}};
     result.spans[at(program, 0, {1})[0]] = {{20, 0}, {107, 0}};   // 0SEND_F0
     result.spans[at(program, 1, {0})[0]] = {{100, 0}, {107, 0}};  // 1RECV_F0

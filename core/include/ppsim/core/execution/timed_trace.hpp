@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <vector>
 
+#include "ppsim/core/execution/large_vector.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/units.hpp"
@@ -40,7 +41,9 @@ struct Interval {
 
 /// Start and end of every instruction of a Program, simulated or measured.
 struct TimedTrace {
-  IdVector<InstructionId, Span> spans;
+  /// At full size a third of all memory: who writes every span need not set them first.
+  using Spans = IdVector<InstructionId, Span, LargeVector<Span>>;
+  Spans spans;
   friend bool operator==(const TimedTrace&, const TimedTrace&) = default;
 };
 

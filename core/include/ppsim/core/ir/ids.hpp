@@ -82,12 +82,12 @@ class IdRange {
 };
 
 /// A vector indexed by one kind of id.
-template <class Id, class T>
+template <class Id, class T, class Items = std::vector<T>>
 class IdVector {
  public:
   IdVector() = default;
   explicit IdVector(std::size_t count, const T& value = T{}) : items_(count, value) {}
-  explicit IdVector(std::vector<T> items) : items_(std::move(items)) {}
+  explicit IdVector(Items items) : items_(std::move(items)) {}
   IdVector(std::initializer_list<T> items) : items_(items) {}
 
   [[nodiscard]] decltype(auto) operator[](Id id) { return items_[id.index()]; }
@@ -96,7 +96,7 @@ class IdVector {
   [[nodiscard]] bool empty() const { return items_.empty(); }
   [[nodiscard]] IdRange<Id> ids() const { return {Id(0), Id(static_cast<std::int32_t>(items_.size()))}; }
   void push_back(T item) { items_.push_back(std::move(item)); }
-  [[nodiscard]] const std::vector<T>& items() const { return items_; }
+  [[nodiscard]] const Items& items() const { return items_; }
   [[nodiscard]] auto begin() const { return items_.begin(); }
   [[nodiscard]] auto end() const { return items_.end(); }
   [[nodiscard]] auto begin() { return items_.begin(); }
@@ -105,7 +105,7 @@ class IdVector {
   friend bool operator==(const IdVector&, const IdVector&) = default;
 
  private:
-  std::vector<T> items_;
+  Items items_;
 };
 
 }  // namespace ppsim
