@@ -17,6 +17,13 @@ struct Turn {
   friend auto operator<=>(const Turn&, const Turn&) = default;
 };
 
+/// The steps of a rank, and when they run.
+struct RankSteps {
+  RankId rank;
+  std::span<const Step> steps;
+  std::span<const PassTime> times;
+};
+
 /// Lines of a row that come from the steps of one rank, in the order of these.
 class LineSource {
  public:
@@ -26,13 +33,12 @@ class LineSource {
     receives,  ///< the RECVs that another rank has of them
   };
 
-  LineSource(Kind kind, RankId from, RankId to, std::span<const Step> steps, std::span<const PassTime> times,
-             const TransferIndex& transfers)
-      : kind_(kind), from_(from), to_(to), steps_(steps), times_(times), transfers_(&transfers) {
+  LineSource(Kind kind, const RankSteps& from, RankId to, const TransferIndex& transfers)
+      : kind_(kind), from_(from), to_(to), transfers_(&transfers) {
     find();
   }
 
-  [[nodiscard]] bool is_over() const { return place_ == steps_.size(); }
+  [[nodiscard]] bool is_over() const { return place_ == from_.steps.size(); }
   /// Requires: not over.
   [[nodiscard]] const Turn& turn() const { return turn_; }
   /// Writes the lines whose turn it is, and goes on.
@@ -45,18 +51,18 @@ class LineSource {
  private:
   /// Goes on to a step with lines.
   void find() {
-    for (; place_ < steps_.size(); ++place_) {
+    for (; place_ < from_.steps.size(); ++place_) {
       find_lines();
       if (lines_.empty()) continue;
-      const PassTime& pass = times_[place_];
-      turn_ = {kind_ == Kind::steps ? pass.start : pass.end, pass.sweep, from_};
+      const PassTime& pass = from_.times[place_];
+      turn_ = {kind_ == Kind::steps ? pass.start : pass.end, pass.sweep, from_.rank};
       return;
     }
   }
 
   void find_lines() {
     lines_.clear();
-    for (const Action& action : steps_[place_].actions()) {
+    for (const Action& action : from_.steps[place_].actions()) {
       if (kind_ == Kind::steps) {
         lines_.push_back(action);
       } else {
@@ -69,10 +75,8 @@ class LineSource {
   }
 
   Kind kind_;
-  RankId from_;
+  RankSteps from_;
   RankId to_;
-  std::span<const Step> steps_;
-  std::span<const PassTime> times_;
   const TransferIndex* transfers_;
   std::size_t place_ = 0;
   std::vector<Action> lines_;  ///< of the step at `place_`
@@ -108,7 +112,7 @@ LineRows merged_lines(const Pipeline& pipeline, const StepRows& rows, const Pass
   const auto merge_row = [&](RankId to) {
     std::vector<LineSource> sources;
     const auto add = [&](LineSource::Kind kind, RankId from) {
-      sources.emplace_back(kind, from, to, rows[from], times[from], transfers);
+      sources.emplace_back(kind, RankSteps{from, rows[from], times[from]}, to, transfers);
     };
     add(LineSource::Kind::steps, to);
     add(LineSource::Kind::sends, to);
