@@ -31,24 +31,46 @@ Expected<void> check(const CheckpointPlan& plan, const SimulatedStep& planned) {
   return {};
 }
 
-/// The largest part of all parameters that a pipeline rank holds.
-double largest_rank(const SimulatedStep& planned) {
-  const Pipeline& pipeline = planned.program().pipeline();
-  std::set<std::pair<RankId, BlockId>> held;
-  for (const StageId stage : pipeline.stage_ids()) {
-    for (const BlockId block : pipeline.blocks_of(stage)) held.emplace(pipeline.rank_of(stage), block);
+/// Parameters that pipeline ranks write. A stage has `gpus` of which `tensor` are the first replica of all but
+/// experts.
+class WrittenParameters {
+ public:
+  WrittenParameters(const Pipeline& pipeline, const Parallelism& spread, const AnalyticCosts& costs)
+      : tensor_(spread.tensor),
+        gpus_(static_cast<double>(spread.tensor) * spread.context * spread.data),
+        held_(static_cast<std::size_t>(pipeline.ranks())) {
+    std::set<std::pair<RankId, BlockId>> holdings;
+    for (const StageId stage : pipeline.stage_ids()) {
+      for (const BlockId block : pipeline.blocks_of(stage)) holdings.emplace(pipeline.rank_of(stage), block);
+    }
+    for (const auto& [rank, block] : holdings) {
+      const auto found = costs.parameters.find(block);
+      if (found == costs.parameters.end()) continue;
+      const HeldParameters& held = found->second;
+      held_[rank.index()].dense += held.dense;
+      held_[rank.index()].experts += held.experts;
+      expert_shards_ = gpus_ / held.expert_replicas;
+    }
   }
-  std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks()));
-  std::set<BlockId> blocks;
-  double all = 0;
-  for (const auto& [rank, block] : held) {
-    const auto size =
-        static_cast<double>(planned.costs.tables.sizes(SizeClass{TensorKind::parameters, block.value()}));
-    ranks[rank.index()] += size;
-    if (blocks.insert(block).second) all += size;
+
+  /// The largest part of all parameters that one GPU writes.
+  [[nodiscard]] double largest_part(bool all_replicas) const {
+    double all = 0;
+    double largest = 0;
+    for (const HeldParameters& held : held_) {
+      const double whole = tensor_ * held.dense + expert_shards_ * held.experts;
+      all += whole;
+      largest = std::max(largest, all_replicas ? whole / gpus_ : held.dense + held.experts);
+    }
+    return largest / all;
   }
-  return all > 0 ? *std::ranges::max_element(ranks) / all : 1.0 / pipeline.ranks();
-}
+
+ private:
+  double tensor_;
+  double gpus_;
+  double expert_shards_ = 1;
+  std::vector<HeldParameters> held_;
+};
 
 /// Nodes with a GPU that writes.
 int writing_nodes(const Workload& workload, bool all_replicas) {
@@ -85,13 +107,14 @@ Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Wor
                                          const CheckpointPlan& plan) {
   PPSIM_RETURN_IF_ERROR(check(plan, planned));
   const Nanoseconds step = planned.step();
-  const Parallelism& spread = workload.parallelism;
   const NodeDescription& node = workload.cluster.node;
+  const Pipeline& pipeline = planned.program().pipeline();
+  PPSIM_ASSIGN_OR_RETURN(const auto costs, analytic_costs(workload, pipeline));
+  const WrittenParameters written(pipeline, workload.parallelism, costs);
   CheckpointCost cost{.writing_nodes = writing_nodes(workload, plan.all_replicas)};
   const double each = kWeight + kMaster + 2.0 * workload.stack.moment_bytes;
   cost.bytes = each * static_cast<double>(parameter_count(workload.model));
-  const double writers = spread.tensor * (plan.all_replicas ? spread.data * spread.context : 1);
-  cost.gpu_bytes = cost.bytes * largest_rank(planned) / writers;
+  cost.gpu_bytes = cost.bytes * written.largest_part(plan.all_replicas);
   const double network = node.node_gbytes.value_or(0) * kGiga;
   const double of_node = plan.node_storage.value_or(network > 0 ? network : plan.storage);
   cost.copy = nanoseconds(cost.gpu_bytes, workload.cluster.gpu.host_gbytes * kGiga);

@@ -64,6 +64,39 @@ TEST(Checkpoint, ReplicasShareTheCopy) {
   EXPECT_EQ(all.writing_nodes, 2);
 }
 
+/// Four nodes with eight experts a layer.
+Workload mixture(int expert) {
+  Workload work = job(4);
+  work.model = model_from_name("mixtral-8x7b").value();
+  work.parallelism.tensor = 1;
+  work.parallelism.data = 8;
+  work.parallelism.expert = expert;
+  return work;
+}
+
+TEST(Checkpoint, ExpertParallelismLeavesEveryGpuItsPart) {
+  const CheckpointCost together = cost_of(mixture(1), {.storage = 1e9});
+  EXPECT_NEAR(together.gpu_bytes * 32, together.bytes, 0.01 * together.bytes);
+  for (const int expert : {2, 4, 8}) {
+    const CheckpointCost apart = cost_of(mixture(expert), {.storage = 1e9});
+    EXPECT_NEAR(apart.gpu_bytes, together.gpu_bytes, 1) << expert;
+    EXPECT_EQ(apart.bytes, together.bytes);
+  }
+}
+
+TEST(Checkpoint, GpusThatShareExpertsWriteThemWhereOneReplicaWrites) {
+  const CheckpointPlan plan{.storage = 1e9, .all_replicas = false};
+  const ModelDescription model = mixture(1).model;
+  const double experts =
+      8.0 * 14 * static_cast<double>(mlp_parameters(model, model.moe_ffn)) * static_cast<double>(model.experts);
+  const CheckpointCost together = cost_of(mixture(1), plan);
+  const CheckpointCost apart = cost_of(mixture(8), plan);
+  // A stage has 8 layers, and of each an eighth of the experts stays. Norms behind the last layer are in no
+  // stage.
+  EXPECT_NEAR(together.gpu_bytes - apart.gpu_bytes, experts * 7 / 8, 1e-6 * experts);
+  EXPECT_EQ(apart.bytes, together.bytes);
+}
+
 TEST(Checkpoint, TrainingWaitsForTheCopyAloneUntilStorageIsLate) {
   const Workload work = job();
   const SimulatedStep step = step_of(work);

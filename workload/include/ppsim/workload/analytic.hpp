@@ -53,12 +53,21 @@ struct GroupExchange {
   friend bool operator==(const GroupExchange&, const GroupExchange&) = default;
 };
 
+/// Parameters of a block on each GPU that holds some.
+struct HeldParameters {
+  double dense = 0;  ///< but for experts
+  double experts = 0;
+  double expert_replicas = 1;  ///< GPUs of a pipeline rank that hold the same experts
+  friend bool operator==(const HeldParameters&, const HeldParameters&) = default;
+};
+
 /// Costs and sizes of one pipeline of a Workload, per GPU.
 struct AnalyticCosts {
   Tables tables;
   PipelineLayout layout;  ///< of the first route
   IdVector<RankId, StepEnd> ends;
   std::map<StageId, GroupExchange> exchanges;  ///< of stages with any
+  std::map<BlockId, HeldParameters> parameters;
   Bytes memory_limit = 0;                      ///< of one GPU, as sold
   double tokens_per_step = 0;                  ///< over all data-parallel replicas
   double model_flops_per_step = 0;  ///< forward and backward, no recompute, causal attention counted half
@@ -102,6 +111,7 @@ using workload::analytic_costs;
 using workload::AnalyticCosts;
 using workload::calibrated;
 using workload::GroupExchange;
+using workload::HeldParameters;
 using workload::LayoutRule;
 using workload::StepEnd;
 using workload::Workload;

@@ -11,7 +11,7 @@ namespace ppsim::planner {
 struct CheckpointPlan {
   double storage = 0;                  ///< of all nodes together
   std::optional<double> node_storage;  ///< of a node; nothing: what its network takes
-  bool all_replicas = true;            ///< each writes its part; else the first one writes everything
+  bool all_replicas = true;            ///< each writes its part; else the first one, and the first of experts
   std::int64_t steps = 1;              ///< from one checkpoint to the next
   std::optional<double> mean_time_between_failures = {};  ///< seconds, of the job
 };
