@@ -65,25 +65,30 @@ class WrittenParameters {
     return largest / all;
   }
 
+  /// Nodes with a GPU that writes.
+  [[nodiscard]] int nodes(const Workload& workload, bool all_replicas) const {
+    const Parallelism& spread = workload.parallelism;
+    const int inner = spread.tensor * spread.context;
+    const bool apart = spread.rank_order == RankOrder::tp_cp_pp_dp;
+    std::set<int> nodes;
+    for (std::size_t rank = 0; rank < held_.size(); ++rank) {
+      const double experts = held_[rank].experts > 0 ? expert_shards_ : 0;
+      const auto writers = static_cast<int>(all_replicas ? gpus_ : std::max(tensor_, experts));
+      for (int i = 0; i < writers; ++i) {
+        const int first = static_cast<int>(rank) * (apart ? inner : spread.data * inner);
+        const int gpu = apart ? i / inner * inner * spread.pipeline + first + i % inner : first + i;
+        nodes.insert(gpu / workload.cluster.node.gpus);
+      }
+    }
+    return static_cast<int>(nodes.size());
+  }
+
  private:
   double tensor_;
   double gpus_;
   double expert_shards_ = 1;
   std::vector<HeldParameters> held_;
 };
-
-/// Nodes with a GPU that writes.
-int writing_nodes(const Workload& workload, bool all_replicas) {
-  const Parallelism& spread = workload.parallelism;
-  const int each = workload.cluster.node.gpus;
-  const auto nodes_of = [&](int gpus) { return (gpus + each - 1) / each; };
-  const int all = nodes_of(spread.gpus());
-  if (all_replicas) return all;
-  const bool apart = spread.rank_order == RankOrder::tp_cp_pp_dp;
-  const int first = apart ? nodes_of(spread.tensor * spread.context * spread.pipeline)
-                          : spread.pipeline * nodes_of(spread.tensor);
-  return std::min(all, first);
-}
 
 Nanoseconds nanoseconds(double bytes, double rate) { return checked_round(bytes / rate * kGiga); }
 
@@ -111,7 +116,7 @@ Expected<CheckpointCost> checkpoint_cost(const SimulatedStep& planned, const Wor
   const Pipeline& pipeline = planned.program().pipeline();
   PPSIM_ASSIGN_OR_RETURN(const auto costs, analytic_costs(workload, pipeline));
   const WrittenParameters written(pipeline, workload.parallelism, costs);
-  CheckpointCost cost{.writing_nodes = writing_nodes(workload, plan.all_replicas)};
+  CheckpointCost cost{.writing_nodes = written.nodes(workload, plan.all_replicas)};
   const double each = kWeight + kMaster + 2.0 * workload.stack.moment_bytes;
   cost.bytes = each * static_cast<double>(parameter_count(workload.model));
   cost.gpu_bytes = cost.bytes * written.largest_part(plan.all_replicas);

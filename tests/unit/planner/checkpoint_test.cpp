@@ -95,6 +95,24 @@ TEST(Checkpoint, GpusThatShareExpertsWriteThemWhereOneReplicaWrites) {
   // stage.
   EXPECT_NEAR(together.gpu_bytes - apart.gpu_bytes, experts * 7 / 8, 1e-6 * experts);
   EXPECT_EQ(apart.bytes, together.bytes);
+  EXPECT_EQ(apart.writing_nodes, 4);
+  Workload spread = mixture(1);
+  spread.parallelism.rank_order = RankOrder::tp_cp_pp_dp;
+  EXPECT_EQ(cost_of(spread, plan).writing_nodes, 1);
+  spread.parallelism.expert = 4;  // two replicas of each stage are on a node
+  EXPECT_EQ(cost_of(spread, plan).writing_nodes, 2);
+}
+
+TEST(Checkpoint, ContextRanksOfTheFirstReplicaDoNotWrite) {
+  Workload work = job(8);
+  work.parallelism.tensor = 8;
+  work.parallelism.context = 2;
+  work.parallelism.data = 1;
+  for (const RankOrder order : {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp}) {
+    work.parallelism.rank_order = order;
+    EXPECT_EQ(cost_of(work, {.storage = 1e9, .all_replicas = false}).writing_nodes, 4);
+    EXPECT_EQ(cost_of(work, {.storage = 1e9}).writing_nodes, 8);
+  }
 }
 
 TEST(Checkpoint, TrainingWaitsForTheCopyAloneUntilStorageIsLate) {
