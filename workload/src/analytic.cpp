@@ -55,7 +55,7 @@ class Estimator {
     price_updates(result.tables.costs);
     result.exchanges = tensor_exchanges_;
     for (const auto& [block, held] : blocks_)
-      result.parameters[block] = {held.dense, held.expert, expert_replicas(workload_)};
+      result.parameters[block] = {held.dense, held.expert, expert_replicas(workload_), held.copies};
     result.ends = step_ends(workload_, timer_, pipeline_, blocks_);
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;

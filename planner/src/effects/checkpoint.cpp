@@ -31,8 +31,8 @@ Expected<void> check(const CheckpointPlan& plan, const SimulatedStep& planned) {
   return {};
 }
 
-/// Parameters that pipeline ranks write. A stage has `gpus` of which `tensor` are the first replica of all but
-/// experts.
+/// Parameters that pipeline ranks write. A stage has `gpus` of which `tensor` are the first replica of all
+/// but experts.
 class WrittenParameters {
  public:
   WrittenParameters(const Pipeline& pipeline, const Parallelism& spread, const AnalyticCosts& costs)
@@ -47,8 +47,8 @@ class WrittenParameters {
       const auto found = costs.parameters.find(block);
       if (found == costs.parameters.end()) continue;
       const HeldParameters& held = found->second;
-      held_[rank.index()].dense += held.dense;
-      held_[rank.index()].experts += held.experts;
+      held_[rank.index()].dense += held.dense / held.copies;
+      held_[rank.index()].experts += held.experts / held.copies;
       expert_shards_ = gpus_ / held.expert_replicas;
     }
   }

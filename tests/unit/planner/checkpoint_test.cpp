@@ -25,12 +25,12 @@ Workload job(int nodes = 1) {
   return work;
 }
 
-SimulatedStep step_of(const Workload& work) {
+SimulatedStep step_of(const Workload& work, const std::string& schedule = "1f1b") {
   const auto ir =
-      ir_from_name("1f1b", {.ranks = 4, .microbatches = work.parallelism.microbatches()}, work).value();
+      ir_from_name(schedule, {.ranks = 4, .microbatches = work.parallelism.microbatches()}, work).value();
   auto costs = bind_cost_source(work, pipeline_of(ir)).value();
   auto program = to_program(ir, {}, &costs.tables.costs).value();
-  return evaluate("1f1b", std::move(program), std::move(costs)).value();
+  return evaluate(schedule, std::move(program), std::move(costs)).value();
 }
 
 CheckpointCost cost_of(const Workload& work, const CheckpointPlan& plan) {
@@ -87,8 +87,8 @@ TEST(Checkpoint, ExpertParallelismLeavesEveryGpuItsPart) {
 TEST(Checkpoint, GpusThatShareExpertsWriteThemWhereOneReplicaWrites) {
   const CheckpointPlan plan{.storage = 1e9, .all_replicas = false};
   const ModelDescription model = mixture(1).model;
-  const double experts =
-      8.0 * 14 * static_cast<double>(mlp_parameters(model, model.moe_ffn)) * static_cast<double>(model.experts);
+  const double experts = 8.0 * 14 * static_cast<double>(mlp_parameters(model, model.moe_ffn)) *
+                         static_cast<double>(model.experts);
   const CheckpointCost together = cost_of(mixture(1), plan);
   const CheckpointCost apart = cost_of(mixture(8), plan);
   // A stage has 8 layers, and of each an eighth of the experts stays. Norms behind the last layer are in no
@@ -112,6 +112,19 @@ TEST(Checkpoint, ContextRanksOfTheFirstReplicaDoNotWrite) {
     work.parallelism.rank_order = order;
     EXPECT_EQ(cost_of(work, {.storage = 1e9, .all_replicas = false}).writing_nodes, 4);
     EXPECT_EQ(cost_of(work, {.storage = 1e9}).writing_nodes, 8);
+  }
+}
+
+TEST(Checkpoint, RanksThatHoldTheSameStageShareIt) {
+  const Workload work = job(2);
+  for (const bool all : {true, false}) {
+    const CheckpointPlan plan{.storage = 1e9, .all_replicas = all};
+    const double once = cost_of(work, plan).gpu_bytes;
+    for (const std::string name : {"chimera", "dualpipe"}) {
+      const CheckpointCost twice = checkpoint_cost(step_of(work, name), work, plan).value();
+      EXPECT_LE(twice.gpu_bytes, once) << name;  // the first stage is shared with the last, and so on
+      EXPECT_GE(twice.gpu_bytes, 0.8 * once) << name;
+    }
   }
 }
 

@@ -127,9 +127,10 @@ void add_checkpoint(Command& program) {
   command.add_option("--node-storage", options->node_storage,
                      "bytes a second from a node; default: what its network takes");
   command
-      .add_option("--writers", options->writers,
-                  "all: every replica writes its part; first: the first one writes everything, but for experts "
-                  "that it does not hold: the first GPUs that do write these")
+      .add_option(
+          "--writers", options->writers,
+          "all: every replica writes its part; first: the first one writes everything, but for experts "
+          "that it does not hold: the first GPUs that do write these")
       .show_default()
       .check(one_of({"all", "first"}));
   command.add_option("--every", options->every, "steps from one checkpoint to the next")

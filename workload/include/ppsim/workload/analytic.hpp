@@ -58,6 +58,7 @@ struct HeldParameters {
   double dense = 0;  ///< but for experts
   double experts = 0;
   double expert_replicas = 1;  ///< GPUs of a pipeline rank that hold the same experts
+  int copies = 1;              ///< pipeline ranks that hold the block, as in bidirectional schedules
   friend bool operator==(const HeldParameters&, const HeldParameters&) = default;
 };
 
@@ -68,8 +69,8 @@ struct AnalyticCosts {
   IdVector<RankId, StepEnd> ends;
   std::map<StageId, GroupExchange> exchanges;  ///< of stages with any
   std::map<BlockId, HeldParameters> parameters;
-  Bytes memory_limit = 0;                      ///< of one GPU, as sold
-  double tokens_per_step = 0;                  ///< over all data-parallel replicas
+  Bytes memory_limit = 0;           ///< of one GPU, as sold
+  double tokens_per_step = 0;       ///< over all data-parallel replicas
   double model_flops_per_step = 0;  ///< forward and backward, no recompute, causal attention counted half
   double peak_flops = 0;            ///< of all GPUs together, at the data type of the products
 };
