@@ -238,6 +238,29 @@ Expected<void> compare_steps(const CalibrationRequest& request, std::optional<Wo
   return {};
 }
 
+/// Measurements of the same operation and group as one, with the mean of a size that occurs several times.
+/// Order: of their first ones.
+std::vector<MeasuredCollective> together(const std::vector<MeasuredCollective>& measured) {
+  std::vector<MeasuredCollective> result;
+  std::vector<std::map<Bytes, std::vector<Nanoseconds>>> times;
+  for (const MeasuredCollective& one : measured) {
+    const auto found = std::ranges::find_if(result, [&](const MeasuredCollective& other) {
+      return other.operation == one.operation && other.group == one.group;
+    });
+    const auto index = static_cast<std::size_t>(found - result.begin());
+    if (found == result.end()) {
+      result.push_back({one.operation, one.group, {}});
+      times.emplace_back();
+    }
+    for (const MeasuredTime& time : one.times) times[index][time.bytes].push_back(time.time);
+  }
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    for (const auto& [bytes, each] : times[i])
+      result[i].times.push_back({bytes, std::llround(total_of(each) / static_cast<double>(each.size()))});
+  }
+  return result;
+}
+
 /// New times take the place of those of the same operation and group.
 void merge(const std::vector<MeasuredCollective>& measured, std::vector<MeasuredCollective>& into) {
   for (const MeasuredCollective& one : measured) {
@@ -257,8 +280,9 @@ Expected<CalibrationResult> calibrate(const CalibrationRequest& request) {
   CalibrationResult result;
   std::optional<Workload> workload = request.workload;
   Calibration bare;
-  merge(request.collectives, workload ? workload->calibration.collectives : bare.collectives);
-  for (const MeasuredCollective& one : request.collectives)
+  const std::vector<MeasuredCollective> collectives = together(request.collectives);
+  merge(collectives, workload ? workload->calibration.collectives : bare.collectives);
+  for (const MeasuredCollective& one : collectives)
     result.groups.push_back(collective_group(one, request.workload));
   if (!request.steps.traces.empty()) PPSIM_RETURN_IF_ERROR(compare_steps(request, workload, result));
   result.calibration = workload ? std::move(workload->calibration) : std::move(bare);

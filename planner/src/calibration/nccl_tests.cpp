@@ -109,6 +109,10 @@ class TextOutput {
     const auto time = std::ranges::find(words, "time");
     if (time == words.end()) return no_output(file_, line_, "no column of times", words.back());
     time_ = static_cast<std::size_t>(time - words.begin()) - 1;  // without the '#'
+    wrong_.clear();
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (words[i] == "#wrong") wrong_.push_back(i - 1);
+    }
     return {};
   }
 
@@ -122,13 +126,18 @@ class TextOutput {
     const auto time = parse_number<double>(words[time_]);
     if (!time || *time < 0 || !(is_possible(*time) || *parse_number<Bytes>(words[0]) == 0))
       return no_output(file_, line_, "not a time in microseconds", words[time_]);
+    for (const std::size_t column : wrong_) {
+      if (column < words.size() && words[column] != "0" && words[column] != "N/A")
+        return no_output(file_, line_, "the results of this run were wrong", "#wrong " + words[column]);
+    }
     measured_.add(*parse_number<Bytes>(words[0]), *time);
     return {};
   }
 
   const std::string& file_;
   Measured measured_;
-  std::size_t time_ = 0;  ///< its column; 0: not known yet
+  std::size_t time_ = 0;            ///< its column; 0: not known yet
+  std::vector<std::size_t> wrong_;  ///< columns of values that were wrong, out of place and in place
   int line_ = 0;
   bool ended_ = false;
 };
@@ -182,8 +191,11 @@ class JsonOutput {
       return parsed_.error_at(path, "a result without a time",
                               times.is_object() && times.contains("cpu_time") ? "cpu_time" : "none",
                               "\"time\" of \"out_of_place\", in microseconds");
-    if (times.contains("nwrong") && times.at("nwrong").is_number() && times.at("nwrong").get<double>() > 0)
-      return parsed_.error_at(path, "the results of this run were wrong", times.at("nwrong").dump(), "0");
+    for (const json& ran : {times, result.value("in_place", json())}) {
+      const json wrong = ran.is_object() ? ran.value("nwrong", json()) : json();
+      if (wrong.is_number() && wrong.get<double>() != 0)
+        return parsed_.error_at(path, "the results of this run were wrong", wrong.dump(), "0");
+    }
     const auto bytes = result.at("size").get<Bytes>();
     const double time = times.at("time").get<double>();
     if (bytes < 0 || (bytes > 0 && !is_possible(time)))

@@ -138,6 +138,23 @@ TEST(Calibrate, CommunicationIsComparedWithTheModelAndWithItself) {
   EXPECT_FALSE(calibrate({.collectives = {measured}})->groups.front().before);
 }
 
+TEST(Calibrate, FilesOfOneOperationAndGroupBelongTogether) {
+  const auto measured = [](int gpus, std::vector<MeasuredTime> times) {
+    return MeasuredCollective{MeasuredOperation::all_reduce, {gpus, gpus}, std::move(times)};
+  };
+  const MeasuredCollective small = measured(2, {{1, 10}, {2, 21}});
+  const MeasuredCollective large = measured(2, {{2, 24}, {8, 80}});
+  const MeasuredCollective other = measured(4, {{2, 50}});
+  Workload work = job();
+  work.calibration.collectives = {measured(2, {{4, 999}}), measured(8, {{2, 70}})};
+  const auto result = calibrate({.workload = work, .collectives = {large, other, small}}).value();
+  const MeasuredCollective both = measured(2, {{1, 10}, {2, 23}, {8, 80}});  // 22.5 on average
+  EXPECT_EQ(result.calibration.collectives,
+            (std::vector<MeasuredCollective>{measured(8, {{2, 70}}), both, other}));
+  ASSERT_EQ(result.groups.size(), 2);
+  EXPECT_EQ(result.groups.front().observations, 3);
+}
+
 /// Ranges of the host contain what they wait for: computation counts from when that was there.
 TEST(Calibrate, WaitsWithinRangesAreNoComputation) {
   const AnalyzedProgram analyzed = one_f_one_b(2, 2);

@@ -97,6 +97,20 @@ TEST(NcclTests, RefusesWhatSaysNothing) {
   expect_words(message(uneven), "different numbers of GPUs");
 }
 
+TEST(NcclTests, RefusesRowsWithWrongValues) {
+  for (const std::string count : {"3", "1.00", "nan"}) {
+    for (const std::string column : {"0.04       0    20.10", "0.04       0\n        1024"}) {
+      std::string text = kTwoNodes + kEnd;
+      text.replace(text.find(column) + 11, 1, count);
+      expect_words(message(text), "results of this run were wrong (found #wrong " + count);
+      expect_words(message(text), "run.txt:14");
+    }
+  }
+  std::string unchecked = kTwoNodes + kEnd;
+  unchecked.replace(unchecked.find("0.04       0    20.10") + 9, 3, "N/A");
+  EXPECT_EQ(message(unchecked), "accepted");
+}
+
 std::string json(const std::string& devices, const std::string& results, const std::string& more = "") {
   return R"({"version": 1, "args": ["./build/reduce_scatter_perf", "-J"], "config": {"nthreads": 1, "ngpus": 1)" +
          more + R"(, "devices": [)" + devices + R"(]}, "results": [)" + results + "]}";

@@ -25,6 +25,8 @@ struct CalibrationRequest {
   std::optional<CostTable> costs;  ///< that are compared before; with a workload its own
   std::optional<Workload> workload;
   CalibrationFit fit = CalibrationFit::factors;
+  /// Several of one operation and group count together, a size that several have with its mean. They take the
+  /// place of what the workload's calibration has of it.
   std::vector<MeasuredCollective> collectives;
 };
 
