@@ -28,6 +28,11 @@ for replicas in 1 2 3; do
   expect_exit 0 "${shared[@]}" --replicas $replicas --ranks-per-node $replicas --nics $replicas --json
   expect_json "d['makespan_ns'] == 3000000"
 done
+# Messages that cost nothing pass the links all the same.
+for more in "" "--transfer-slowdown 0.1"; do
+  expect_exit 0 contention forward-only --ranks 2 --microbatches 3 --unit F=1,c=0 --ranks-per-node 1 $more --json
+  expect_json '[l["transfers"] for l in d["links"] if "0 out" in l["name"] or "1 in" in l["name"]] == [3, 3]'
+done
 # The same in one direction with a core of two transfers for four: 2:1 oversubscribed.
 expect_exit 0 "${shared[@]}" --replicas 4 --ranks-per-node 4 --nics 4 --core-speed 2 --json
 expect_json 'd["makespan_ns"] == 4000000'

@@ -140,6 +140,7 @@ class ActivityRun {
     if (activity.duration == CompiledProgram::kJoin) {
       round_.push_back(place);
     } else if (duration == 0) {
+      if (activity.route != Activity::kNoRoute) flows_.pass(activity.route + place.copy);
       next_round_.push_back(place);
     } else if (activity.route == Activity::kNoRoute || !flows_.takes_links(activity.route + place.copy)) {
       queue_.push(now_.time + duration, place);

@@ -86,6 +86,10 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
   return flow;
 }
 
+void Flows::pass(std::uint32_t route) {
+  for (const LinkTake& take : routes_[route]) links_[take.link].use.flows += take.streams;
+}
+
 void Flows::finish(std::uint32_t flow, Nanoseconds now) {
   flows_[flow].moving = false;
   --moving_;

@@ -134,6 +134,8 @@ class Flows {
   /// A flow along a route, by a number that is free again when it is over. It has no rate until `settle`.
   /// Requires: a route that takes links, a cost above 0.
   std::uint32_t begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now);
+  /// One that takes no time.
+  void pass(std::uint32_t route);
   /// Whether it ends now, after all changes.
   [[nodiscard]] bool ends(std::uint32_t flow, Nanoseconds now) const {
     return flows_[flow].moving && flows_[flow].end == now;

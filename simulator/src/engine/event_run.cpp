@@ -254,8 +254,12 @@ class EventRun {
 
   /// A message or a collective begins to move.
   void move(Nanoseconds cost, EventKind kind, std::uint32_t index) {
-    if (cost == 0 || !is_flow(kind, index)) return schedule(cost, kind, index);
+    if (!is_flow(kind, index)) return schedule(cost, kind, index);
     const std::uint32_t route = flow_of(kind, index);
+    if (cost == 0) {
+      flows_->pass(route);
+      return schedule(cost, kind, index);
+    }
     const std::uint32_t flow = flows_->begin(route, cost, now_.time);
     numbers_[route] = flow;
     if (flow >= routes_.size()) routes_.resize(flow + 1);
