@@ -15,4 +15,11 @@ template <class T>
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
+/// The one in the middle of the sorted values; of an even number the mean of both.
+/// Requires: at least one value.
+[[nodiscard]] inline double middle_of(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
 }  // namespace ppsim::planner

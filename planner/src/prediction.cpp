@@ -61,7 +61,7 @@ ErrorSummary summarize(std::vector<double> errors) {
   if (errors.empty()) return {};
   for (double& error : errors) error = std::abs(error);
   std::ranges::sort(errors);
-  return {percentile(errors, 0.5), percentile(errors, 0.95), errors.back()};
+  return {middle_of(errors), percentile(errors, 0.95), errors.back()};
 }
 
 }  // namespace ppsim::planner

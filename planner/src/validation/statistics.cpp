@@ -13,12 +13,6 @@ double share_within(const std::vector<double>& sorted, double limit) {
   return static_cast<double>(within) / static_cast<double>(sorted.size());
 }
 
-/// Of an even number the mean of both in the middle.
-double middle_of(const std::vector<double>& sorted) {
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
 }  // namespace
 
 ErrorStatistics error_statistics(const std::vector<double>& errors_percent) {

@@ -100,7 +100,8 @@ TEST(SlowDown, LeavesAStepWithoutLongestPaths) {
 TEST(Summarize, TakesAbsoluteErrors) {
   std::vector<double> errors;
   for (int i = 1; i <= 20; ++i) errors.push_back(i % 2 == 0 ? i : -i);
-  EXPECT_EQ(summarize(errors), (ErrorSummary{10, 19, 20}));
+  EXPECT_EQ(summarize(errors), (ErrorSummary{10.5, 19, 20}));  // the mean of both in the middle
+  EXPECT_EQ(summarize({-1, 4}), (ErrorSummary{2.5, 4, 4}));
   EXPECT_EQ(summarize({-3}), (ErrorSummary{3, 3, 3}));
   EXPECT_EQ(summarize({}), ErrorSummary());
 }

@@ -45,8 +45,8 @@ struct ExpectedTimes {
 
 /// Absolute errors of many predictions together.
 struct ErrorSummary {
-  double median = 0;
-  double p95 = 0;  ///< 95 of 100 are not larger
+  double median = 0;  ///< of an even number the mean of both in the middle
+  double p95 = 0;     ///< 95 of 100 are not larger
   double largest = 0;
   friend bool operator==(const ErrorSummary&, const ErrorSummary&) = default;
 };
