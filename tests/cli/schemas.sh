@@ -53,6 +53,7 @@ follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --transfer-slowdown 0
 follows validate 0 validate "$data"/../../studies/accuracy/data/stage_times_1f1b_pp8_a100.csv --effects links
 follows replay 0 replay 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --change F=2
 follows calibrate 0 calibrate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --costs-out measured.json
+follows calibrate 0 calibrate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --ranks-per-device 2
 expect_exit 0 simulate 1f1b "${job[@]}" --trace job.csv
 follows calibrate 0 calibrate 1f1b "${job[@]}" --trace job.csv --fit both -o calibration.json
 follows simulate 0 simulate 1f1b "${job[@]}" --calibration calibration.json
