@@ -32,11 +32,12 @@ constexpr double kMaxCorrelation = 0.999999;
 constexpr double kMaxFactor = 1e6;
 
 bool read_values(std::string_view numbers, FactorSpread& spread) {
-  do {
+  for (std::size_t comma = 0; comma != std::string_view::npos;) {
+    comma = numbers.find(',');
     const auto value = number_within(take_word(numbers, ','), kMaxFactor);
     if (!value) return false;
     spread.values.push_back(*value);
-  } while (!numbers.empty());
+  }
   return true;
 }
 
@@ -44,6 +45,7 @@ std::optional<FactorSpread> read_spread(std::string_view text) {
   const auto shape = shape_named(take_word(text, ':'));
   if (!shape) return std::nullopt;
   FactorSpread spread{.shape = *shape};
+  const bool is_correlated = text.find(':') != std::string_view::npos;
   const std::string_view numbers = take_word(text, ':');
   if (spread.shape == FactorSpread::Shape::list) {
     if (!read_values(numbers, spread)) return std::nullopt;
@@ -52,7 +54,7 @@ std::optional<FactorSpread> read_spread(std::string_view text) {
     if (!deviation) return std::nullopt;
     spread.deviation = *deviation;
   }
-  if (text.empty()) return spread;
+  if (!is_correlated) return spread;
   const auto correlation = number_within(text, kMaxCorrelation);
   if (!correlation) return std::nullopt;
   spread.correlation = *correlation;
