@@ -13,6 +13,8 @@ expect_json 'abs(d["groups"][1]["step_1_percent_more_ns"] - 34720000) < 0.01 and
 expect_json 'd["groups"][2]["factor"]["holds_to_exact"] == "4" and d["groups"][2]["factor"]["holds_from"] == 0'
 
 # A zero cost is no reason not to know what an added nanosecond does.
+expect_exit 0 sensitivity 1f1b --ranks 1 --microbatches 4 --unit F=1,B=2 --by link
+expect_out "There is no link whose cost could change."
 expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --json
 expect_json '[(g["added_ns"]["at_ns"], g["added_ns"]["slope_above"]) for g in d["groups"] if g["group"] == "transfers"] == [(0, 16)]'
 expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2

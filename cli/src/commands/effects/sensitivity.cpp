@@ -117,6 +117,7 @@ const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
 
 std::string advice(const SensitivityOptions& options, const std::vector<Sensitivity>& results, double step) {
   if (step == 0) return "A step that takes no time owes nothing to any cost.";
+  if (results.empty()) return "There is no " + options.by + " whose cost could change.";
   const Sensitivity* best = best_of(results);
   if (best == nullptr) return "No group alone makes the step shorter: several paths are as long.";
   const char* next = options.by == "kind"   ? " Next: --by rank says where."
