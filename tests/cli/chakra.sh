@@ -95,6 +95,14 @@ free, slow = json.load(open("stdout")), json.load(open("slow"))
 # gpipe over two ranks: one message forward and one backward are on the longest path, of 1 ms each.
 assert slow["makespan_ns"] - free["makespan_ns"] == 2_000_000 and slow["free_messages"] == 0, (free, slow)' || fail "the time of messages"
 
+# What is no regular file is passed over: a pipe would block for ever.
+cp -r traces pipes && mkfifo pipes/other.0.et && rm -f pipes/comm_groups.json && mkfifo pipes/comm_groups.json
+expect_exit 0 chakra pipes
+rm pipes/trace.2.et && mkfifo pipes/trace.2.et
+expect_error 2 "the trace of a rank is missing" "" chakra pipes
+mkdir only && mkfifo only/trace.0.et
+expect_error 2 "no Chakra traces" "" chakra only
+
 # What is no trace.
 expect_error 2 "no Chakra traces" "" chakra nowhere
 mkdir empty

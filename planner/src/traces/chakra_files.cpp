@@ -57,6 +57,7 @@ Expected<TraceFolder> look_for(const std::string& path) {
   if (failed) return no_traces(path, "no Chakra traces", failed.message());
   for (const auto& entry : entries) {
     const auto file = rank_file(entry.path().filename().string());
+    if (std::error_code ignored; !entry.is_regular_file(ignored)) continue;
     if (!file || (!found.prefix.empty() && file->prefix != found.prefix)) continue;
     int& most = found.most.try_emplace(file->prefix, -1).first->second;
     most = std::max(most, file->rank);
@@ -76,7 +77,7 @@ Expected<ChakraTrace> read_chakra_files(const std::string& path) {
   std::vector<ChakraFile> files;
   for (int rank = 0; rank <= found.most.begin()->second; ++rank) {
     const std::string name = (found.folder / (found.prefix + "." + std::to_string(rank) + ".et")).string();
-    if (std::error_code failed; !fs::exists(name, failed))
+    if (std::error_code failed; !fs::is_regular_file(name, failed))
       return no_traces(name, "the trace of a rank is missing",
                        "traces up to rank " + std::to_string(found.most.begin()->second));
     PPSIM_ASSIGN_OR_RETURN(auto bytes, read_text_file(name));
@@ -84,7 +85,7 @@ Expected<ChakraTrace> read_chakra_files(const std::string& path) {
   }
   PPSIM_ASSIGN_OR_RETURN(auto trace, read_chakra(files));
   const std::string groups = (found.folder / "comm_groups.json").string();
-  if (std::error_code failed; fs::exists(groups, failed)) {
+  if (std::error_code failed; fs::is_regular_file(groups, failed)) {
     PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(groups));
     PPSIM_RETURN_IF_ERROR(add_chakra_groups(text, groups, trace));
   }
