@@ -95,6 +95,12 @@ free, slow = json.load(open("stdout")), json.load(open("slow"))
 # gpipe over two ranks: one message forward and one backward are on the longest path, of 1 ms each.
 assert slow["makespan_ns"] - free["makespan_ns"] == 2_000_000 and slow["free_messages"] == 0, (free, slow)' || fail "the time of messages"
 
+expect_exit 0 chakra free --latency 1000 --json
+python3 -c '
+import json
+free, slow = json.load(open("stdout")), json.load(open("slow"))
+assert slow["makespan_ns"] == free["makespan_ns"] and free["free_messages"] == 0, (free, slow)' || fail "latency alone"
+
 # What is no regular file is passed over: a pipe would block for ever.
 cp -r traces pipes && mkfifo pipes/other.0.et && rm -f pipes/comm_groups.json && mkfifo pipes/comm_groups.json
 expect_exit 0 chakra pipes

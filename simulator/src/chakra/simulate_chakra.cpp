@@ -164,9 +164,11 @@ class ChakraEvents {
       duration = std::max(duration, node(end).duration);
       bytes = std::max(bytes, node(end).bytes);
     }
-    if (duration == 0 && network_.gbytes_per_s > 0)
+    if (duration == 0) {
+      const double rate = network_.gbytes_per_s;
       duration =
-          checked_round(network_.latency_us * 1e3 + static_cast<double>(bytes) / network_.gbytes_per_s);
+          checked_round(network_.latency_us * 1e3 + (rate > 0 ? static_cast<double>(bytes) / rate : 0));
+    }
     if (duration == 0 && bytes > 0) ++run_.free_messages;
     for (const NodePlace end : ends) schedule(end, duration);
   }

@@ -142,6 +142,7 @@ TEST(Chakra, MessagesAreRendezvousOverTheNetwork) {
   const ChakraRun run = simulate_chakra(trace, {.gbytes_per_s = 3, .latency_us = 2}).value();
   EXPECT_EQ(run.makespan, 10 + 2'000 + 1'000 + 5);
   EXPECT_EQ(run.free_messages, 0);
+  EXPECT_EQ(simulate_chakra(trace, {.latency_us = 2})->makespan, 10 + 2'000 + 5) << "of latency alone";
 }
 
 TEST(Chakra, NamesWhatNeverEnds) {

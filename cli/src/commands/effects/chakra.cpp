@@ -69,9 +69,12 @@ void add_chakra(Command& program) {
       .required();
   command
       .add_option("--bandwidth", options->bandwidth,
-                  "GB/s of communication that has no duration in the traces (none: it is free)")
+                  "GB/s of communication that has no duration in the traces (none: its bytes take no time)")
       .check(positive());
-  command.add_option("--latency", options->latency, "us of the same").check(not_negative());
+  command
+      .add_option("--latency", options->latency,
+                  "us of each such message or collective, with --bandwidth or alone")
+      .check(not_negative());
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

@@ -56,9 +56,9 @@ struct ChakraFile {
 [[nodiscard]] Expected<void> add_chakra_groups(std::string_view text, const std::string& file,
                                                ChakraTrace& trace);
 
-/// The time of communication whose nodes have none.
+/// The time of communication whose nodes have none. Without either it is free.
 struct ChakraNetwork {
-  double gbytes_per_s = 0;  ///< 0: none is known, and such communication is free
+  double gbytes_per_s = 0;  ///< 0: none is known, and bytes take no time
   double latency_us = 0;
 };
 
