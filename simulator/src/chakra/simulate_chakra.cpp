@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/simulator/chakra/chakra_trace.hpp"
@@ -22,7 +24,7 @@ struct NodePlace {
 class ChakraEvents {
  public:
   ChakraEvents(const ChakraTrace& trace, const ChakraNetwork& network)
-      : trace_(trace), network_(network), idle_(trace.ranks.size(), true), waiting_(trace.ranks.size()) {
+      : trace_(trace), network_(network), lanes_(trace.ranks.size()) {
     all_.resize(trace.ranks.size());
     std::iota(all_.begin(), all_.end(), 0);
     run_.busy.assign(trace.ranks.size(), 0);
@@ -41,18 +43,18 @@ class ChakraEvents {
   Expected<ChakraRun> run() {
     for (int rank = 0; rank < ranks(); ++rank) {
       for (std::uint32_t i = 0; i < open_[index(rank)].size(); ++i) {
-        if (open_[index(rank)][i] == 0) PPSIM_RETURN_IF_ERROR(begin({rank, i}));
+        if (open_[index(rank)][i] == 0) is_ready({rank, i});
       }
     }
-    start_computation();
+    PPSIM_RETURN_IF_ERROR(begin_ready());
+    start_lanes();
     while (!events_.empty()) {
       now_ = events_.top().at;
       while (!events_.empty() && events_.top().at == now_) {
-        const NodePlace place = events_.top().place;
-        events_.pop();
-        PPSIM_RETURN_IF_ERROR(end(place));
+        end_what_is_over();
+        PPSIM_RETURN_IF_ERROR(begin_ready());
       }
-      start_computation();
+      start_lanes();
     }
     PPSIM_RETURN_IF_ERROR(check_done());
     run_.makespan = now_;
@@ -70,6 +72,11 @@ class ChakraEvents {
     std::deque<NodePlace> sends;
     std::deque<NodePlace> receives;
   };
+  /// What a rank does one at a time: computation.
+  struct Lane {
+    bool idle = true;
+    std::set<std::pair<std::uint64_t, std::uint32_t>> waiting;  ///< ids and places
+  };
   struct Group {
     const std::vector<int>* members;
     std::vector<std::size_t> calls;               ///< of each rank
@@ -82,6 +89,20 @@ class ChakraEvents {
     return trace_.ranks[index(place.rank)][place.node];
   }
 
+  [[nodiscard]] Lane* lane_of(NodePlace place) {
+    const ChakraWork work = node(place).work;
+    if (work != ChakraWork::compute) return nullptr;
+    return &lanes_[index(place.rank)][0];
+  }
+
+  void is_ready(NodePlace place) { ready_.emplace(place.rank, node(place).id, place.node); }
+
+  /// By their ids, wherever they stand in the file: so messages and collectives of one instant meet.
+  Expected<void> begin_ready() {
+    for (const auto& [rank, id, node] : std::exchange(ready_, {})) PPSIM_RETURN_IF_ERROR(begin({rank, node}));
+    return {};
+  }
+
   /// All that a node needs is over.
   Expected<void> begin(NodePlace place) {
     const ChakraNode& starting = node(place);
@@ -92,7 +113,7 @@ class ChakraEvents {
         schedule(place, starting.duration);
         return {};
       case ChakraWork::compute:
-        waiting_[index(place.rank)].emplace(starting.id, place.node);
+        lane_of(place)->waiting.emplace(starting.id, place.node);
         return {};
       case ChakraWork::send:
       case ChakraWork::receive:
@@ -104,17 +125,18 @@ class ChakraEvents {
     return {};
   }
 
-  /// One at a time on each rank.
-  void start_computation() {
+  /// One at a time of each lane of a rank.
+  void start_lanes() {
     for (int rank = 0; rank < ranks(); ++rank) {
-      auto& ready = waiting_[index(rank)];
-      if (!idle_[index(rank)] || ready.empty()) continue;
-      const NodePlace place{rank, ready.begin()->second};
-      ready.erase(ready.begin());
-      idle_[index(rank)] = false;
-      run_.spans[index(rank)][place.node].start = now_;
-      run_.busy[index(rank)] += node(place).duration;
-      schedule(place, node(place).duration);
+      for (Lane& lane : lanes_[index(rank)]) {
+        if (!lane.idle || lane.waiting.empty()) continue;
+        const NodePlace place{rank, lane.waiting.begin()->second};
+        lane.waiting.erase(lane.waiting.begin());
+        lane.idle = false;
+        run_.spans[index(rank)][place.node].start = now_;
+        if (node(place).work == ChakraWork::compute) run_.busy[index(rank)] += node(place).duration;
+        schedule(place, node(place).duration);
+      }
     }
   }
 
@@ -173,15 +195,22 @@ class ChakraEvents {
     for (const NodePlace end : ends) schedule(end, duration);
   }
 
-  Expected<void> end(NodePlace place) {
+  void end_what_is_over() {
+    while (!events_.empty() && events_.top().at == now_) {
+      const NodePlace place = events_.top().place;
+      events_.pop();
+      end(place);
+    }
+  }
+
+  void end(NodePlace place) {
     const std::size_t rank = index(place.rank);
     done_[rank][place.node] = true;
     run_.spans[rank][place.node].end = now_;
-    if (node(place).work == ChakraWork::compute) idle_[rank] = true;
+    if (Lane* lane = lane_of(place)) lane->idle = true;
     for (const std::uint32_t next : successors_[rank][place.node]) {
-      if (--open_[rank][next] == 0) PPSIM_RETURN_IF_ERROR(begin({place.rank, next}));
+      if (--open_[rank][next] == 0) is_ready({place.rank, next});
     }
-    return {};
   }
 
   [[nodiscard]] Expected<void> check_done() const {
@@ -206,8 +235,8 @@ class ChakraEvents {
   ChakraRun run_;
   Nanoseconds now_ = 0;
   std::vector<int> all_;  ///< ranks
-  std::vector<bool> idle_;
-  std::vector<std::set<std::pair<std::uint64_t, std::uint32_t>>> waiting_;  ///< computation, by id
+  std::vector<std::array<Lane, 1>> lanes_;
+  std::set<std::tuple<int, std::uint64_t, std::uint32_t>> ready_;  ///< rank, id and place
   std::vector<std::vector<std::size_t>> open_;
   std::vector<std::vector<bool>> done_;
   std::vector<std::vector<std::vector<std::uint32_t>>> successors_;

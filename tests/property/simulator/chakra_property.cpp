@@ -6,6 +6,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <numeric>
 #include <sstream>
 
 #include "ppsim/core/ir/replicas.hpp"
@@ -81,6 +82,42 @@ RC_GTEST_PROP(ChakraProperty, OutAndInAgainTakesTheSameStep, ()) {
   RC_ASSERT(run.makespan == trace_span(simulated));
 }
 
+/// The trace with the nodes of every rank in another order.
+ChakraTrace shuffled(const ChakraTrace& trace) {
+  ChakraTrace result{{}, trace.groups};
+  for (const std::vector<ChakraNode>& nodes : trace.ranks) {
+    std::vector<std::uint32_t> places(nodes.size());  // of each node, in the new order
+    std::iota(places.begin(), places.end(), 0U);
+    for (std::size_t i = places.size(); i > 1; --i)
+      std::swap(places[i - 1], places[*rc::gen::inRange<std::size_t>(0, i)]);
+    std::vector<ChakraNode> moved(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      moved[places[i]] = nodes[i];
+      for (std::uint32_t& need : moved[places[i]].needs) need = places[need];
+    }
+    result.ranks.push_back(std::move(moved));
+  }
+  return result;
+}
+
+RC_GTEST_PROP(ChakraProperty, TheOrderOfNodesInAFileDoesNotCount, ()) {
+  ChakraTrace trace = read_chakra(draw_written().files).value();
+  for (std::vector<ChakraNode>& nodes : trace.ranks) {
+    for (ChakraNode& node : nodes) {
+      node.tag = 0;  // which message meets which is the order's alone
+      node.duration = *rc::gen::inRange<Nanoseconds>(0, 3);
+      if (node.work == ChakraWork::collective) node.group.clear();
+    }
+  }
+  const ChakraTrace other = shuffled(trace);
+  const auto one = simulate_chakra(trace);
+  const auto two = simulate_chakra(other);
+  RC_ASSERT(one.has_value() == two.has_value());
+  if (!one) return;
+  RC_ASSERT(one->makespan == two->makespan);
+  RC_ASSERT(one->busy == two->busy);
+}
+
 /// Bytes that are changed, cut off or added never do more than be refused.
 RC_GTEST_PROP(ChakraProperty, WhateverAFileHasIsReadOrRefused, ()) {
   static const Written out =
@@ -130,6 +167,19 @@ TEST(Chakra, ComputationOfARankIsOneAtATime) {
   EXPECT_EQ(run.spans[0][0], (ChakraSpan{20, 30}));
   EXPECT_EQ(run.busy, (std::vector<Nanoseconds>{30}));
   EXPECT_EQ(run.makespan, 100);
+}
+
+TEST(Chakra, MessagesOfOneInstantMeetByTheirIds) {
+  ChakraNode first = message(3, ChakraWork::send, {}, 1);
+  ChakraNode second = message(8, ChakraWork::send, {}, 1);
+  first.duration = 5;
+  second.duration = 50;
+  // Rank 1 goes on with its first message. In the file of rank 0 the second one stands first.
+  const ChakraTrace trace{{{second, first},
+                           {message(0, ChakraWork::receive, {}, 1), message(1, ChakraWork::receive, {0}, 1),
+                            node(2, ChakraWork::compute, {0}, 100)}},
+                          {}};
+  EXPECT_EQ(simulate_chakra(trace)->makespan, 105);
 }
 
 TEST(Chakra, MessagesAreRendezvousOverTheNetwork) {

@@ -77,11 +77,12 @@ struct ChakraRun {
   std::int64_t free_messages = 0;  ///< and collectives: they have bytes and take no time
 };
 
-/// Each node starts when those it needs are over and, of computation, no other one of its rank is at work; of
-/// several that are ready the one with the smallest id. Messages are rendezvous, the i-th SEND of a pair of
-/// ranks and tag with the i-th RECV; the i-th collective of a group on a rank meets the i-th of each of its
-/// ranks. Communication takes the longest duration of its nodes or, where these are 0, latency and its bytes
-/// over the network.
+/// Each node starts when those it needs are over and, of computation, no other one of its rank
+/// is at work; of several that are ready the one with the smallest id. Messages are rendezvous, the i-th SEND
+/// of a pair of ranks and tag to start with the i-th RECV; the i-th collective of a group on a rank meets the
+/// i-th of each of its ranks; of those that start at one time the smallest id is the first. Communication
+/// takes the longest duration of its nodes or, where these are 0, latency and its bytes over the network.
+/// Order: that of nodes within `ranks` changes nothing.
 /// Errors: bad_file for a collective of a group that its rank is not in; deadlock naming nodes that never
 /// end. Throws Overflow where times add up to more than 64 bits hold.
 [[nodiscard]] Expected<ChakraRun> simulate_chakra(const ChakraTrace& trace,
