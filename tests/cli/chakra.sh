@@ -20,6 +20,26 @@ done
 expect_exit 0 chakra traces
 expect_out "4 ranks, "
 
+# Copies, and sums without other ranks, are beside computation there as here.
+python3 - <<'END'
+import json
+table = json.load(open("costs.json"))
+for kind, ns in {"I": 1000000, "W": 900000, "OVERLAP_F_B": 3000000, "OFFLOAD": 700000, "RELOAD": 900000, "LOAD": 300000,
+                 "REDUCE_GRAD": 1700000, "OPT": 800000, "UNSHARD": 600000, "RESHARD": 0}.items():
+    table["costs"].append({"kind": kind, "ns": ns})
+table["sizes"] += [{"tensor": "gradients", "bytes": 4096}]
+json.dump(table, open("more.json", "w"))
+END
+for made in "gpipe --offload half" "dualpipe-v --with reduce-grad,opt" "1f1b --with reduce-grad,opt,load --offload all" "zb-h1 --with unshard,reduce-grad"; do
+  expect_exit 0 lower $made --ranks 2 --microbatches 8 --costs more.json -o beside.json
+  expect_exit 0 simulate beside.json --costs more.json --json
+  makespan=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+  rm -rf beside
+  expect_exit 0 export chakra beside.json --costs more.json -o beside
+  expect_exit 0 chakra beside --json
+  expect_json "d['makespan_ns'] == $makespan"
+done
+
 # As the feeder of ASTRA-sim reads a file (mlcommons/chakra, src/feeder): by data dependencies alone, and attributes of
 # these types. A rank computes in its order even so.
 cat >feeder.py <<'END'

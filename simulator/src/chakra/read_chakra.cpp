@@ -87,6 +87,7 @@ ChakraWork work_of(chakra::NodeType type, bool on_host) {
       return ChakraWork::nothing;
     case chakra::MEM_LOAD_NODE:
     case chakra::MEM_STORE_NODE:
+      return on_host ? ChakraWork::host : ChakraWork::memory;
     case chakra::COMP_NODE:
       return on_host ? ChakraWork::host : ChakraWork::compute;
     case chakra::COMM_SEND_NODE:

@@ -72,7 +72,7 @@ class ChakraEvents {
     std::deque<NodePlace> sends;
     std::deque<NodePlace> receives;
   };
-  /// What a rank does one at a time: computation.
+  /// What a rank does one at a time: computation, copies.
   struct Lane {
     bool idle = true;
     std::set<std::pair<std::uint64_t, std::uint32_t>> waiting;  ///< ids and places
@@ -91,8 +91,8 @@ class ChakraEvents {
 
   [[nodiscard]] Lane* lane_of(NodePlace place) {
     const ChakraWork work = node(place).work;
-    if (work != ChakraWork::compute) return nullptr;
-    return &lanes_[index(place.rank)][0];
+    if (work != ChakraWork::compute && work != ChakraWork::memory) return nullptr;
+    return &lanes_[index(place.rank)][work == ChakraWork::compute ? 0 : 1];
   }
 
   void is_ready(NodePlace place) { ready_.emplace(place.rank, node(place).id, place.node); }
@@ -113,6 +113,7 @@ class ChakraEvents {
         schedule(place, starting.duration);
         return {};
       case ChakraWork::compute:
+      case ChakraWork::memory:
         lane_of(place)->waiting.emplace(starting.id, place.node);
         return {};
       case ChakraWork::send:
@@ -235,7 +236,7 @@ class ChakraEvents {
   ChakraRun run_;
   Nanoseconds now_ = 0;
   std::vector<int> all_;  ///< ranks
-  std::vector<std::array<Lane, 1>> lanes_;
+  std::vector<std::array<Lane, 2>> lanes_;
   std::set<std::tuple<int, std::uint64_t, std::uint32_t>> ready_;  ///< rank, id and place
   std::vector<std::vector<std::size_t>> open_;
   std::vector<std::vector<bool>> done_;

@@ -6,6 +6,7 @@
 #include "chakra.pb.h"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/simulator/writers/chakra.hpp"
 
 namespace ppsim::simulator {
@@ -19,6 +20,15 @@ Bytes bytes_of(const SizeTable& sizes, const Action& action, const Action& send)
   if (action.kind == OpKind::reduce_grad)
     return sizes({.kind = TensorKind::gradients, .subject = action.subject});
   return action.kind == OpKind::collective ? Bytes{sizeof(float)} : 0;  // the norm: one number
+}
+
+/// Bytes between device and host: a batch, or what a forward has saved. 0 where nothing says how many.
+Bytes copied_bytes(const SizeTable& sizes, const Action& copy) {
+  const auto size = [&](TensorKind kind) {
+    return sizes({.kind = kind, .subject = copy.subject, .slice = copy.slice});
+  };
+  if (copy.kind == OpKind::load) return size(TensorKind::boundary_input);
+  return checked_add(size(TensorKind::saved_for_input), size(TensorKind::saved_for_weight));
 }
 
 /// Takes the time of other ranks, too.
@@ -74,11 +84,16 @@ class ChakraWriter {
     node.set_name(is_group ? action_text(program_.pipeline(), action) : actions_text(program_, id));
     add_dependencies(id, node);
     set_duration(input_.costs(cost_of(id, action)), node);
-    add_bool(node, "is_cpu_op", false);
+    // Computation of the GPU is one at a time, and a collective without other ranks is beside it.
+    const bool alone = info(action.kind).resource == Resource::collective && !is_shared(input_.analyzed, id);
+    add_bool(node, "is_cpu_op", alone);
     if (is_transfer(action.kind)) {
       describe_transfer(id, member, node);
     } else if (is_shared(input_.analyzed, id)) {
       describe_collective(id, node);
+    } else if (info(action.kind).resource == Resource::copy) {
+      node.set_type(action.kind == OpKind::offload ? chakra::MEM_STORE_NODE : chakra::MEM_LOAD_NODE);
+      add_int64(node, "tensor_size", copied_bytes(input_.sizes, action));
     } else {
       node.set_type(chakra::COMP_NODE);
     }

@@ -66,7 +66,9 @@ Written draw_written() {
   Schedule schedule = generate(name, {.ranks = 2, .microbatches = *rc::gen::inRange(2, 5) * 2}).value();
   const bool replicas = *rc::gen::arbitrary<bool>();
   if (replicas) schedule = replicated(schedule, 2).value();
-  LoweringOptions options{.reduce_grad = replicas, .optimizer = *rc::gen::arbitrary<bool>()};
+  LoweringOptions options{.reduce_grad = replicas || *rc::gen::arbitrary<bool>(),
+                          .optimizer = *rc::gen::arbitrary<bool>()};
+  if (*rc::gen::arbitrary<bool>()) options.offload = offload_from_text("half").value();
   options.grouping = *rc::gen::element(Grouping::none, Grouping::paired);
   const int stages = schedule.pipeline().stages();
   return written(lower(schedule, options).value(),
@@ -167,6 +169,16 @@ TEST(Chakra, ComputationOfARankIsOneAtATime) {
   EXPECT_EQ(run.spans[0][0], (ChakraSpan{20, 30}));
   EXPECT_EQ(run.busy, (std::vector<Nanoseconds>{30}));
   EXPECT_EQ(run.makespan, 100);
+}
+
+TEST(Chakra, CopiesAreOneAtATimeBesideComputation) {
+  const ChakraTrace trace{{{node(0, ChakraWork::memory, {}, 10), node(1, ChakraWork::memory, {}, 20),
+                            node(2, ChakraWork::compute, {}, 25)}},
+                          {}};
+  const ChakraRun run = simulate_chakra(trace).value();
+  EXPECT_EQ(run.spans[0][1], (ChakraSpan{10, 30}));
+  EXPECT_EQ(run.spans[0][2], (ChakraSpan{0, 25}));
+  EXPECT_EQ(run.busy, (std::vector<Nanoseconds>{25}));
 }
 
 TEST(Chakra, MessagesOfOneInstantMeetByTheirIds) {

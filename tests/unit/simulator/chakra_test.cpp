@@ -230,6 +230,36 @@ TEST(Chakra, ComputationHasItsTimeAndPairsAreOne) {
   EXPECT_TRUE(pairs);
 }
 
+/// The simulator of networks runs computation one at a time, and copies beside it.
+TEST(Chakra, CopiesAndSumsWithoutOtherRanksAreBesideComputation) {
+  LoweringOptions options{.load = true, .reduce_grad = true};
+  options.offload = offload_from_text("half").value();
+  const Program program = lower(generate("gpipe", {.ranks = 2, .microbatches = 4}).value(), options).value();
+  const AnalyzedProgram analyzed(program, TransportCapabilities());
+  const CostTable costs = unit_cost_table({});
+  SizeTable table = sizes();
+  table.set({.kind = TensorKind::saved_for_input}, 30);
+  table.set({.kind = TensorKind::saved_for_weight}, 12);
+  table.set({.kind = TensorKind::boundary_input}, 8);
+  std::map<std::string, int> seen;
+  for (const Node& node : nodes_of({analyzed, costs, table}, 0)) {
+    for (const auto& [name, type, bytes] :
+         {std::tuple("OFFLOAD", 3, "42:9"), std::tuple("RELOAD", 2, "42:9"), std::tuple("LOAD", 2, "8:9")}) {
+      if (node.name.find(name) == std::string::npos) continue;
+      ++seen[name];
+      EXPECT_EQ(node.type, static_cast<std::uint64_t>(type)) << node.name;
+      EXPECT_EQ(node.attributes.at("tensor_size"), bytes) << node.name;
+      break;
+    }
+    const bool sum = node.name.find("REDUCE_GRAD") != std::string::npos;
+    EXPECT_EQ(node.attributes.at("is_cpu_op"), sum ? "1:27" : "0:27") << node.name;
+    EXPECT_TRUE(!sum || node.type == 4);
+    if (sum) ++seen["REDUCE_GRAD"];
+  }
+  EXPECT_EQ(seen,
+            (std::map<std::string, int>{{"OFFLOAD", 2}, {"RELOAD", 2}, {"LOAD", 4}, {"REDUCE_GRAD", 1}}));
+}
+
 TEST(Chakra, SumsOverRanksAreCollectivesOfAGroup) {
   PipelineSpec spec = test::chain_spec(2, 2, 1);
   spec.blocks = {ParameterBlock{{StageId(0), StageId(1)}}};

@@ -14,7 +14,15 @@
 namespace ppsim::simulator {
 
 /// What a node of a Chakra trace does.
-enum class ChakraWork : std::uint8_t { nothing, host, compute, send, receive, collective };
+enum class ChakraWork : std::uint8_t {
+  nothing,
+  host,
+  compute,
+  memory,  ///< a copy between device and host memory
+  send,
+  receive,
+  collective,
+};
 
 /// One node of an execution trace of MLCommons Chakra.
 struct ChakraNode {
@@ -77,7 +85,7 @@ struct ChakraRun {
   std::int64_t free_messages = 0;  ///< and collectives: they have bytes and take no time
 };
 
-/// Each node starts when those it needs are over and, of computation, no other one of its rank
+/// Each node starts when those it needs are over and, of computation and of copies, no other one of its rank
 /// is at work; of several that are ready the one with the smallest id. Messages are rendezvous, the i-th SEND
 /// of a pair of ranks and tag to start with the i-th RECV; the i-th collective of a group on a rank meets the
 /// i-th of each of its ranks; of those that start at one time the smallest id is the first. Communication
