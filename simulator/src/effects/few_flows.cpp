@@ -75,7 +75,7 @@ std::pair<Rate, std::uint64_t> Flows::narrowest_few() {
   std::uint64_t flows = 0;
   for (Filling& filling : filling_) {
     if (filling.open == 0) continue;
-    if (filling.share == 0) filling.share = std::max<Rate>(filling.left / filling.open, 1);
+    if (filling.share == 0) filling.share = std::max<Rate>(whole_quotient(filling.left, filling.open), 1);
     if (filling.share > smallest || filling.share == kFullSpeed) continue;
     flows = filling.share < smallest ? filling.flows : flows | filling.flows;
     smallest = filling.share;

@@ -25,8 +25,8 @@ Nanoseconds checked_end(WideRest rest, Nanoseconds now) {
 
 /// Most are small, and dividing those takes a fraction of the time.
 WideRest quotient(WideRest parts, Rate rate) {
-  const auto narrow = static_cast<std::uint64_t>(parts);
-  return narrow == parts ? static_cast<WideRest>(narrow / static_cast<std::uint64_t>(rate)) : parts / rate;
+  const auto narrow = static_cast<std::int64_t>(parts);
+  return narrow == parts ? WideRest{whole_quotient(narrow, rate)} : parts / rate;
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ Rate Flows::smallest_share() {
   Rate smallest = kFullSpeed;
   for (const std::uint32_t link : reached_) {
     if (loads_[link].open == 0) continue;
-    const Rate share = std::max<Rate>(loads_[link].left / loads_[link].open, 1);
+    const Rate share = std::max<Rate>(whole_quotient(loads_[link].left, loads_[link].open), 1);
     if (share >= kFullSpeed || share > smallest) continue;
     if (share < smallest) narrowest_.clear();
     smallest = share;

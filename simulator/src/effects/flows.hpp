@@ -13,6 +13,14 @@
 
 namespace ppsim::simulator {
 
+/// A whole quotient, rounded down. Below 2^53 by doubles, which take a fraction of the time of a division of
+/// 64 bits on many processors, and give the same: where it is no whole number, the next one is at least 1 /
+/// divisor away, and rounding moves it by less. Requires: dividend >= 0, 0 < divisor < 2^53.
+[[nodiscard]] inline std::int64_t whole_quotient(std::int64_t dividend, std::int64_t divisor) {
+  if (dividend >= std::int64_t{1} << 53) return dividend / divisor;
+  return static_cast<std::int64_t>(static_cast<double>(dividend) / static_cast<double>(divisor));
+}
+
 /// The links of each of many routes, in one array.
 class Routes {
  public:
@@ -216,7 +224,7 @@ class Flows {
     FewOnLink& few = few_on_[link];
     if (few.fair_streams != load.streams) {
       few.fair_streams = load.streams;
-      few.fair = std::max<Rate>(load.capacity / load.streams, 1);
+      few.fair = std::max<Rate>(whole_quotient(load.capacity, load.streams), 1);
     }
     return few.fair;
   }

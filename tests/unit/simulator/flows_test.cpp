@@ -16,6 +16,7 @@ using simulator::Flows;
 using simulator::kFullSpeed;
 using simulator::Rate;
 using simulator::Routes;
+using simulator::whole_quotient;
 
 struct Arrival {
   Nanoseconds at;
@@ -247,6 +248,20 @@ TEST(Flows, ThroughACoreTakeAsLongAsInThePlainModel) {
   for (unsigned seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     ASSERT_NO_FATAL_FAILURE(expect_same(Draw(seed).through_core()));
+  }
+}
+
+/// Also where the quotient is next to a whole number, and where doubles are not exact any more.
+TEST(WholeQuotient, IsThatOfIntegers) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 53;
+  for (const std::int64_t divisor : {std::int64_t{1}, std::int64_t{3}, std::int64_t{7}, std::int64_t{64},
+                                     kFullSpeed, kFullSpeed - 1, kLimit - 1}) {
+    for (const std::int64_t near : {std::int64_t{0}, std::int64_t{12}, kFullSpeed, kLimit, 4 * kLimit}) {
+      for (std::int64_t off = -2; off <= 2; ++off) {
+        const std::int64_t dividend = near / divisor * divisor + off;
+        if (dividend >= 0) EXPECT_EQ(whole_quotient(dividend, divisor), dividend / divisor) << dividend;
+      }
+    }
   }
 }
 
