@@ -7,6 +7,15 @@ cat >costs.json <<'END'
  "costs": [{"kind": "F", "ns": 1000000}, {"kind": "B", "ns": 2000000}, {"kind": "SEND_F", "ns": 250000}, {"kind": "SEND_B", "ns": 125000}],
  "sizes": [{"tensor": "boundary_output", "bytes": 1048576}, {"tensor": "outgoing_gradient", "bytes": 1048576}, {"tensor": "incoming_gradient", "bytes": 1048576}]}
 END
+# A rank that computes nothing has a trace without nodes.
+cat >idle.json <<'END'
+{"format": "ppsim-schedule", "version": 1, "pipeline": {"ranks": 3, "stages": 2, "microbatches": 1, "placement": [0, 2]},
+ "rows": [["0F0", "0B0"], [], ["1F0", "1B0"]]}
+END
+expect_exit 0 export chakra idle.json --costs costs.json -o idle
+expect_exit 0 chakra idle/trace --json
+expect_json 'd["makespan_ns"] == 6375000 and d["per_rank"][1]["busy_ns"] == 0'
+
 for schedule in 1f1b gpipe interleaved-1f1b:chunks=2; do
   expect_exit 0 simulate $schedule --ranks 4 --microbatches 8 --costs costs.json --json
   makespan=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
