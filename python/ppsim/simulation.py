@@ -157,7 +157,7 @@ class Run:
 
     @property
     def peak_live_activations(self) -> int:
-        """Most (stage, microbatch) of a rank between the start of F and the end of B or W."""
+        """Most (stage, microbatch) of a rank, slices apart, between the start of F and the end of B or W."""
         return max(rank.peak_live_activations for rank in self.ranks)
 
     @property

@@ -4,6 +4,10 @@ source "$(dirname "$0")/support/lib.sh"
 sched=(--ranks 4 --microbatches 8)
 
 # Two chunks have half the model each: the step is that of the closed form, and 1F1B loses.
+expect_exit 0 compare 1f1b gpipe --ranks 2 --microbatches 4 --unit F=1,B=2
+expect_out "live (stage, microbatch) of it"
+expect_exit 0 compare 1f1b seq-1f1b:slices=3 --ranks 2 --microbatches 4 --unit F=1,B=2
+expect_out "live (stage, microbatch, slice) of it"
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 zb-v dualpipe "${sched[@]}" --unit F=1,B=2,A=8 --per rank --json
 expect_json 'd["best"] != "1f1b" and [round(s["relative_work"], 6) for s in d["schedules"]] == [1, 1, 1, 1]'
 expect_json 'd["schedules"][0]["makespan_ns"] == 33000000 and d["schedules"][1]["makespan_ns"] == 28500000'

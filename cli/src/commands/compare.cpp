@@ -277,8 +277,10 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
     rows.push_back(std::move(row));
   }
   std::cout << simulated_line(steps.front().capabilities()) << '\n' << table_text(rows);
-  std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
-               "of it\n"
+  const bool sliced = std::ranges::any_of(
+      steps, [](const SimulatedStep& step) { return step.program().pipeline().slices() > 1; });
+  std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch"
+            << (sliced ? ", slice" : "") << ") of it\n"
             << misfits_text(compared.misfits) << longest_rank_text(steps) << communicators_text(steps)
             << free_kinds_text(free_kinds_of(steps));
   if (!comparable) {
