@@ -67,6 +67,8 @@ points = [json.loads(line) for line in open("points.jsonl")]
 assert points == json.load(open("stdout"))["points"]
 ' || fail "other points in the file"
 expect_exit 0 simulate gpipe --ranks 2 --microbatches 2 --costs predicted.json
+expect_exit 0 predict spmd-gpipe --calibrate gpipe --ranks 2 --microbatches 2 --transformer $model --steps 2 --json
+expect_json '[p["microbatches"] for p in d["points"]] == [2]'
 expect_exit 2 predict gpipe zb-h1 --calibrate gpipe --ranks 2 --microbatches 4 --transformer $model
 expect_out "the table lacks the costs of actions (found no cost of I of stage 0"
 expect_out "error of the step: median"
