@@ -122,7 +122,7 @@ def test_losses_are_added_or_averaged_and_parameters_replaced():
 
 
 def test_inference_gives_outputs():
-    program = program_of("forward-only", 2, 4)
+    program = program_of("forward-only", 2, 4, {"with_": ()})
     with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
         step = runtime.step(batch(4))
     assert step.gradients is None
