@@ -1,5 +1,6 @@
 """Verdicts, repairs and searches."""
 
+import gc
 import pickle
 import signal
 import threading
@@ -229,6 +230,7 @@ def test_synthesis_places_stages_and_keeps_to_bytes():
 
 def interrupted(work) -> None:
     """Runs `work` and sends the interrupt of Ctrl-C while it runs."""
+    gc.collect()  # what earlier tests left: an interrupt while it is finalized would be lost there
     timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
