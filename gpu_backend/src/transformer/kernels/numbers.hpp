@@ -67,10 +67,20 @@ struct Numbers<Ring> {
   PPSIM_BOTH static Ring store(Sum value) { return value; }
 };
 
+/// On the device within 2 ulp and 0 from divisors of 2^126: a rounded division has a branch, which keeps the
+/// numbers of a thread from being computed side by side, and kernels from the speed of memory.
+PPSIM_BOTH inline float fast_quotient(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fdividef(a, b);
+#else
+  return a / b;
+#endif
+}
+
 /// SiLU; the cube in exact arithmetic, as on the CPU.
-PPSIM_BOTH inline float activation(float x) { return x / (1 + expf(-x)); }
+PPSIM_BOTH inline float activation(float x) { return fast_quotient(x, 1 + expf(-x)); }
 PPSIM_BOTH inline float activation_slope(float x) {
-  const float sigmoid = 1 / (1 + expf(-x));
+  const float sigmoid = fast_quotient(1, 1 + expf(-x));
   return sigmoid * (1 + x * (1 - sigmoid));
 }
 PPSIM_BOTH inline Ring activation(Ring x) { return x * x * x; }
