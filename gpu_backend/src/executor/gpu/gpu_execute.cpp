@@ -308,14 +308,19 @@ class GpuExecutor {
   }
 
   void read_times(RunResult& result) {
+    // Ranks of a device have one clock, which tells their times to each other better than the host's.
+    const auto zero_of = [&](const RankRun& run) -> const RankRun& {
+      return *std::ranges::find(runs_, run.device(), &RankRun::device);
+    };
     Nanoseconds first = runs_.front().origin();
-    for (const RankRun& run : runs_) first = std::min(first, run.origin());
+    for (const RankRun& run : runs_) first = std::min(first, run.start_time(zero_of(run)));
     TimedTrace trace{.spans = no_spans()};
     Nanoseconds longest = 0;
     for (const RankRun& run : runs_) {
-      longest = std::max(longest, run.origin() - first + run.step_time());
-      if (options_.profile)
-        run.read_times(trace, analyzed_.graph().capabilities.launches, run.origin() - first);
+      const RankRun& zero = zero_of(run);
+      const Nanoseconds origin = zero.origin() - first;
+      longest = std::max(longest, origin + run.step_time(zero));
+      if (options_.profile) run.read_times(trace, analyzed_.graph().capabilities.launches, zero, origin);
     }
     result.step_ns.push_back(longest);
     deadline_.took(longest);

@@ -49,17 +49,24 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
 }
 
 /// The event before a launch is recorded when its stream is there; the launch itself may wait for others.
-void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const {
+void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, const RankRun& zero,
+                         Nanoseconds origin) const {
   Nanoseconds launched = 0;
   for (const StreamStep& step : in_.plan.steps) {
     const InstructionEvents& of = events(step.id);
-    const Nanoseconds end = in_.device.between(started_.get(), of.end.get());
-    Nanoseconds start = in_.device.between(started_.get(), of.start.get());
+    const Nanoseconds end = in_.device.between(zero.started_.get(), of.end.get());
+    Nanoseconds start = in_.device.between(zero.started_.get(), of.start.get());
     if (is_chained(chain, in_.program, step.id)) launched = start = std::min(std::max(start, launched), end);
     trace.spans[step.id] = {{origin + start, 0}, {origin + end, 0}};
   }
 }
 
-Nanoseconds RankRun::step_time() const { return in_.device.between(started_.get(), ended_.get()); }
+Nanoseconds RankRun::start_time(const RankRun& zero) const {
+  return zero.origin_ + in_.device.between(zero.started_.get(), started_.get());
+}
+
+Nanoseconds RankRun::step_time(const RankRun& zero) const {
+  return in_.device.between(zero.started_.get(), ended_.get());
+}
 
 }  // namespace ppsim::gpu_backend

@@ -80,12 +80,16 @@ class RankRun {
   /// Whether an instruction of the rank is complete in this step; nothing where no event tells, as in a
   /// graph.
   [[nodiscard]] std::optional<bool> complete(InstructionId id) const;
-  /// Start and end of every instruction, in time since `origin()`: one that belongs to the chain starts no
-  /// earlier than the one launched before it. Requires: a complete step, profiled.
-  void read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const;
-  /// When the step started, on the host's clock.
+  /// Start and end of every instruction, in time since the step started on `zero`, which is then `origin`:
+  /// one that belongs to the chain starts no earlier than the one launched before it. Requires: a complete
+  /// step, profiled; a rank of the same device.
+  void read_times(TimedTrace& trace, const LaunchChain& chain, const RankRun& zero, Nanoseconds origin) const;
+  /// When the host enqueued the start of the step, on its clock.
   [[nodiscard]] Nanoseconds origin() const { return origin_; }
-  [[nodiscard]] Nanoseconds step_time() const;
+  /// When the step started, on the host's clock, if it started on `zero` at the origin of that.
+  [[nodiscard]] Nanoseconds start_time(const RankRun& zero) const;
+  /// The time from the start of the step on another rank of the device to its end on this one.
+  [[nodiscard]] Nanoseconds step_time(const RankRun& zero) const;
   /// The time that the host spent on the steps so far.
   [[nodiscard]] const HostTime& host_time() const { return host_; }
   [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
