@@ -46,6 +46,11 @@ expect_exit 0 simulate 1f1b "${size[@]}" "${lowered[@]}" --ranks-per-device 2 --
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --ranks-per-device 2 --costs-out alone.json --json
 expect_json 'all(abs(k["slowdown"] - 0.25) < 0.01 for k in d["slowdowns"]["kinds"] if k["others"] > 0)'
 expect_json 'abs(d["slowdowns"]["step_error_percent"]) < 1 and d["slowdowns"]["ranks_per_device"] == 2'
+expect_json 'd["slowdowns"]["step_error_other_half_percent"] is None'
+# Of two steps, one of which took twice as long as the other: the first alone predicts half of the second.
+awk -F, -v OFS=, 'NR > 1 {$5 *= 2; $6 *= 2} {print}' shared.csv >slower.csv
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --trace slower.csv --ranks-per-device 2 --json
+expect_json 'abs(d["slowdowns"]["step_error_other_half_percent"] + 50) < 1'
 expect_exit 0 simulate 1f1b "${size[@]}" --costs alone.json --ranks-per-device 2 --slowdown 0.25
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --ranks-per-device 2
 expect_out "step, slowed"

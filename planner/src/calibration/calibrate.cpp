@@ -41,21 +41,6 @@ TimedTrace without_waits(const AnalyzedProgram& analyzed, const TimedTrace& trac
   return result;
 }
 
-double mean_step(const std::vector<TimedTrace>& traces) {
-  double sum = 0;
-  for (const TimedTrace& trace : traces) sum += static_cast<double>(trace_span(trace));
-  return sum / static_cast<double>(traces.size());
-}
-
-/// Every other item goes to the one half, the first one included.
-template <class Item>
-std::pair<std::vector<Item>, std::vector<Item>> alternate(const std::vector<Item>& items) {
-  std::pair<std::vector<Item>, std::vector<Item>> halves;
-  for (std::size_t i = 0; i < items.size(); ++i)
-    (i % 2 == 0 ? halves.first : halves.second).push_back(items[i]);
-  return halves;
-}
-
 Observations observed(const AnalyzedProgram& analyzed, const MeasuredSteps& steps) {
   std::vector<TimedTrace> traces = steps.traces;
   if (steps.computation_alone) {

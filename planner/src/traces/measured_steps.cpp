@@ -7,6 +7,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
 #include "ppsim/planner/trace_file.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -55,6 +56,12 @@ Expected<std::vector<KinetoRanges>> profiler_ranges(const std::vector<std::strin
 }
 
 }  // namespace
+
+double mean_step(const std::vector<TimedTrace>& traces) {
+  double sum = 0;
+  for (const TimedTrace& trace : traces) sum += static_cast<double>(trace_span(trace));
+  return sum / static_cast<double>(traces.size());
+}
 
 Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& given, const Program& program) {
   MeasuredSteps steps;

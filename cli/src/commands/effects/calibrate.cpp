@@ -110,23 +110,35 @@ Expected<void> read_request(const CalibrateOptions& options, const Output& outpu
   return read_steps(options, capabilities, output, traced);
 }
 
-/// Slowdowns of ranks that share a device, and how far off the step is with them.
+/// Slowdowns of ranks that share a device, and how far off the step is with them: a share, below 0 where the
+/// simulated step is too short.
 struct Slowed {
   SlowdownFit fit;
-  double step_error = 0;  ///< a share; below 0 where the simulated step is too short
+  double step_error = 0;
+  std::optional<double> other_half;  ///< of those of every other step, on the steps between them
 };
 
-Expected<Slowed> slowed(const Traced& traced, int ranks, CalibrationResult& result) {
-  const AnalyzedProgram& program = *traced.program;
-  const MeasuredRuns runs{program, traced.request.steps.traces};
-  Slowed found{.fit = fit_slowdowns(std::span(&runs, 1), ranks)};
+/// Fits the slowdowns to some steps and says how far off they are on the mean of others.
+Expected<Slowed> slowed(const AnalyzedProgram& program, const std::vector<TimedTrace>& fitted,
+                        const std::vector<TimedTrace>& compared, int ranks) {
+  const MeasuredRuns runs{program, fitted};
+  Slowed found{.fit = fit_slowdowns(std::span(&runs, 1), ranks), .other_half = {}};
   PPSIM_ASSIGN_OR_RETURN(const auto run,
                          simulate_on_devices(program, {found.fit.alone, CostTable()}, found.fit.devices));
   if (!run) return tl::unexpected(to_error(program.program(), run.error()));
-  const double measured = result.groups.back().measured_ns;  // the step is the last group
+  const double measured = mean_step(compared);
   const auto simulated = static_cast<double>(trace_span(*run));
   found.step_error = measured > 0 ? simulated / measured - 1 : 0;
-  result.measured.costs = found.fit.alone;
+  return found;
+}
+
+Expected<Slowed> slowed(const Traced& traced, int ranks) {
+  const std::vector<TimedTrace>& steps = traced.request.steps.traces;
+  PPSIM_ASSIGN_OR_RETURN(auto found, slowed(*traced.program, steps, steps, ranks));
+  if (steps.size() == 1) return found;
+  const auto [half, other] = alternate(steps);
+  PPSIM_ASSIGN_OR_RETURN(const auto of_half, slowed(*traced.program, half, other, ranks));
+  found.other_half = of_half.step_error;
   return found;
 }
 
@@ -208,7 +220,7 @@ void print_text(const CalibrationResult& result, const std::optional<Slowed>& sl
   }
   if (slowed)
     rows.push_back({"step, slowed", rows.back()[1], rows.back()[2], "-",
-                    error_share_text(slowed->step_error, true), "-"});
+                    error_share_text(slowed->step_error, true), error_share_text(slowed->other_half, true)});
   std::cout << table_text(rows) << found_text(result.calibration);
   if (slowed) std::cout << slowdown_fit_text(slowed->fit);
   std::cout << next_text(options) << '\n';
@@ -229,8 +241,8 @@ Expected<int> run(const CalibrateOptions& options, const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(auto result, calibrate(traced.request));
   std::optional<Slowed> found;
   if (options.ranks_per_device) {
-    PPSIM_ASSIGN_OR_RETURN(auto fit, slowed(traced, *options.ranks_per_device, result));
-    found = std::move(fit);
+    PPSIM_ASSIGN_OR_RETURN(found, slowed(traced, *options.ranks_per_device));
+    result.measured.costs = found->fit.alone;
   }
   PPSIM_RETURN_IF_ERROR(write_results(options, result));
   if (traced.request.steps.computation_alone)
@@ -240,6 +252,7 @@ Expected<int> run(const CalibrateOptions& options, const Output& output) {
     if (found) {
       object["slowdowns"] = slowdown_fit_json(found->fit);
       object["slowdowns"]["step_error_percent"] = 100 * found->step_error;
+      object["slowdowns"]["step_error_other_half_percent"] = share_json(found->other_half);
     }
     output.print(object);
   } else {

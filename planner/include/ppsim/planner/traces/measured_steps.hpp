@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ppsim/core/execution/timed_trace.hpp"
@@ -16,6 +17,18 @@ struct MeasuredSteps {
   bool computation_alone = false;
 };
 
+/// The mean duration of steps, in nanoseconds. Requires: at least one.
+[[nodiscard]] double mean_step(const std::vector<TimedTrace>& traces);
+
+/// Every other item goes to the one half, the first one included.
+template <class Item>
+[[nodiscard]] std::pair<std::vector<Item>, std::vector<Item>> alternate(const std::vector<Item>& items) {
+  std::pair<std::vector<Item>, std::vector<Item>> halves;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    (i % 2 == 0 ? halves.first : halves.second).push_back(items[i]);
+  return halves;
+}
+
 /// Reads traces of a Program: `.csv` files of ours, each a step, or folders of them; or files of PyTorch's
 /// profiler (`.json`, or folders of them) or of Nsight Systems (`.sqlite`), together the newest step of all
 /// ranks.
@@ -26,6 +39,8 @@ struct MeasuredSteps {
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::alternate;
+using planner::mean_step;
 using planner::MeasuredSteps;
 using planner::read_measured_steps;
 }  // namespace ppsim
