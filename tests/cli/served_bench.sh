@@ -18,6 +18,8 @@ bench = json.load(open("bench/bench.json"))
 assert {product["parts"] for product in bench["products"]} == {1, 4}
 assert {(one["mode"], one["ranks"]) for one in bench["host"]} == {(m, r) for m in ("streamed", "graphs") for r in (1, 4)}
 assert {(point["ranks"], point["family"]) for point in bench["points"]} == {(2, "one stage")} and len(bench["points"]) == 4
+orders = {(schedule, ranks) for schedule in ("gpipe", "1f1b", "zb-h1") for ranks in (2, 4)}
+assert {(one["schedule"], one["ranks"]) for one in bench["halves"]} == orders
 algorithms = json.load(open("bench/algorithms.json"))
 assert algorithms["device"] == "strict fake" and algorithms["products"]
 END
