@@ -41,6 +41,7 @@ class Calibration(Value):
     factors: of what the model says that actions of a kind take; empty without a model
     costs: the means of what was measured, of the Program that ran
     hash: as results name it
+    left_out_steps: which took much longer or shorter than most
     """
 
     groups: tuple[CalibrationGroup, ...]
@@ -48,6 +49,7 @@ class Calibration(Value):
     costs: Costs
     hash: str
     text: str
+    left_out_steps: int = 0
 
     def group(self, name: str) -> CalibrationGroup:
         """Raises KeyError."""
@@ -77,6 +79,7 @@ def calibrate(
     *,
     nccl_tests: Mapping[str, str | os.PathLike[str]] | Paths = (),
     fit: str = "factors",
+    all_steps: bool = False,
 ) -> Calibration:
     """Costs from traces of a run's Program and from output of nccl-tests.
 
@@ -84,6 +87,7 @@ def calibrate(
     traces: `.csv` of ours, a step each, or a folder of them; or `.json` of torch.profiler, or `.sqlite` of nsys, of one step, all ranks
     nccl_tests: files, or {"all_reduce": file} where they do not say what they are of
     fit: factors, constants or both
+    all_steps: count steps, too, that took much longer or shorter than most; of eight and more these are left out
     Raises FileError for what is no such file, Error for traces of another model and where nothing is given.
     """
     words = _core.CalibrationWords()
@@ -93,6 +97,7 @@ def calibrate(
     named = nccl_tests.items() if isinstance(nccl_tests, Mapping) else [("", path) for path in _paths(nccl_tests)]
     words.nccl_tests = [(operation, os.fspath(path)) for operation, path in named]
     words.fit = fit
+    words.all_steps = all_steps
     step = run._step if run is not None and words.traces else None
     found = _core.calibrate(step, sources_of(run.costs if run is not None else None), words)
     return Calibration(
@@ -101,6 +106,7 @@ def calibrate(
         costs=Costs.table(found["table"]),
         hash=found["hash"],
         text=found["text"],
+        left_out_steps=found["left_out_steps"],
     )
 
 

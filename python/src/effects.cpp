@@ -134,6 +134,7 @@ struct CalibrationWords {
   std::vector<std::string> traces;
   std::vector<std::tuple<std::string, std::string>> nccl_tests;  ///< operation, or "", and file
   std::string fit = "factors";
+  bool all_steps = false;
 };
 
 CalibrationFit fit_of(const std::string& name) {
@@ -174,6 +175,7 @@ Data group_of(const CalibrationGroup& group) {
 Data calibrated_of(const SimulatedStep* step, const Sources& sources, const CalibrationWords& words) {
   CalibrationRequest request;
   request.fit = fit_of(words.fit);
+  std::size_t left_out = 0;
   for (const auto& [operation, file] : words.nccl_tests)
     request.collectives.push_back(collective_of(operation, file));
   for (const Source& source : sources) {
@@ -183,6 +185,7 @@ Data calibrated_of(const SimulatedStep* step, const Sources& sources, const Cali
     request.program = &step->analyzed;
     request.costs = step->costs.tables.costs;
     request.steps = value_of(read_measured_steps(words.traces, step->program()));
+    if (!words.all_steps) left_out = leave_out_disturbed(request.steps);
   }
   CalibrationResult found = value_of(calibrate(request));
   found.calibration.sources = words.traces;
@@ -198,6 +201,7 @@ Data calibrated_of(const SimulatedStep* step, const Sources& sources, const Cali
   result["text"] = to_json(found.calibration);
   result["hash"] = calibration_hash(found.calibration);
   result["table"] = to_json(found.measured);
+  result["left_out_steps"] = left_out;
   return Data(result);
 }
 
@@ -228,7 +232,8 @@ void bind_effects(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("traces", &CalibrationWords::traces)
       .def_rw("nccl_tests", &CalibrationWords::nccl_tests)
-      .def_rw("fit", &CalibrationWords::fit);
+      .def_rw("fit", &CalibrationWords::fit)
+      .def_rw("all_steps", &CalibrationWords::all_steps);
   module.def("calibrate", &calibrated_of, "step"_a.none(), "sources"_a, "words"_a);
   module.def("replay", &replay_of, "step"_a, "traces"_a, "changes"_a, "other"_a.none());
   nb::class_<SpreadWords>(module, "SpreadWords", "What ppsim.effects asks.")

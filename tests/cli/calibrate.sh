@@ -34,6 +34,16 @@ expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps --json
 cp stdout from_folder
 expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps/step-000002.csv --json
 cmp -s <(grep -v steps from_folder) <(grep -v steps stdout) || fail "a folder's first step is another one"
+# One that took twice as long as eight others is left out, unless it is asked for.
+mkdir same
+for copy in 1 2 3 4 5 6 7 8; do cp step.csv "same/$copy.csv"; done
+awk -F, -v OFS=, 'NR > 1 {$5 *= 2; $6 *= 2} {print}' step.csv >same/9.csv
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace same --json
+expect_json 'd["left_out_steps"] == 1 and d["groups"][-1]["observations"] == 8 and d["groups"][-1]["error_after_percent"] == 0'
+expect_err "1 of 9 steps left out: much longer or shorter than most; --all-steps counts them"
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace same --all-steps --json
+expect_json 'd["left_out_steps"] == 0 and d["groups"][-1]["observations"] == 9'
+expect_error 2 "steps are those of traces" "--trace FILE" calibrate --nccl-tests none.txt --all-steps
 expect_exit 0 run 1f1b "${size[@]}" "${emulated[@]}" --steps 1 --traces one
 [ "$(ls one)" = step-000001.csv ] || fail "the only step of a run is written"
 expect_error 2 "the folder has traces already" "steps" run 1f1b "${size[@]}" "${emulated[@]}" --traces steps

@@ -24,7 +24,7 @@ bars = {bar["bar"]: bar for bar in bench["bars"]}
 errors = sorted(abs(p["step_error"]) for p in points)
 assert bars["step error, median"]["found"] in errors[len(errors) // 2 - 1:len(errors) // 2 + 1]
 assert bars["bubble error, largest"]["found"] == max(abs(p["bubble_error"]) for p in points)
-halves = [abs(one["slowdowns"]["step_error_other_half_percent"]) for one in bench["halves"]]
+halves = [abs(g["error_other_half_percent"]) for one in bench["halves"] for g in one["groups"] if g["group"] == "step"]
 assert len(halves) == 6 and bars["step from every other step's costs, largest error"]["found"] == max(halves) / 100
 assert {a["direction"] for a in bench["attention"]} == {"forward", "backward"}
 assert all(" --algorithms algorithms.json " in p["command"] for p in points), points[0]["command"]

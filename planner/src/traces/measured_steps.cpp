@@ -57,6 +57,25 @@ Expected<std::vector<KinetoRanges>> profiler_ranges(const std::vector<std::strin
 
 }  // namespace
 
+std::size_t leave_out_disturbed(MeasuredSteps& steps) {
+  constexpr std::size_t kFewest = 8;
+  constexpr double kFence = 1.5;
+  constexpr double kClose = 0.01;
+  const std::size_t count = steps.traces.size();
+  if (count < kFewest) return 0;
+  std::vector<Nanoseconds> sorted;
+  for (const TimedTrace& trace : steps.traces) sorted.push_back(trace_span(trace));
+  std::ranges::sort(sorted);
+  const Nanoseconds lower = sorted[count / 4];
+  const Nanoseconds upper = sorted[count - 1 - count / 4];
+  const double fence =
+      std::max(kFence * static_cast<double>(upper - lower), kClose * static_cast<double>(sorted[count / 2]));
+  return std::erase_if(steps.traces, [&](const TimedTrace& trace) {
+    const Nanoseconds step = trace_span(trace);
+    return static_cast<double>(lower - step) > fence || static_cast<double>(step - upper) > fence;
+  });
+}
+
 double mean_step(const std::vector<TimedTrace>& traces) {
   double sum = 0;
   for (const TimedTrace& trace : traces) sum += static_cast<double>(trace_span(trace));

@@ -27,6 +27,7 @@ struct CalibrateOptions {
   std::vector<std::string> traces, nccl_tests;
   std::string output, costs_out, fit = "factors";
   std::optional<int> ranks_per_device;
+  bool all_steps = false;
 };
 
 Expected<void> check_options(const CalibrateOptions& options) {
@@ -45,6 +46,7 @@ Expected<void> check_options(const CalibrateOptions& options) {
     return bad("factors are those of a model", "--model and --cluster, or --costs-out for a table of costs");
   if (options.ranks_per_device && options.traces.empty())
     return bad("slowdowns come from traces", "--trace FILE");
+  if (options.all_steps && options.traces.empty()) return bad("steps are those of traces", "--trace FILE");
   if (options.fit != "factors" && options.costs.model.empty())
     return bad("--fit is for a model", "--model and --cluster");
   return {};
@@ -75,6 +77,7 @@ CalibrationFit fit_named(const std::string& name) {
 struct Traced {
   std::optional<AnalyzedProgram> program;
   CalibrationRequest request;
+  std::size_t left_out = 0;  ///< steps that were disturbed
 };
 
 Expected<void> read_steps(const CalibrateOptions& options, const TransportCapabilities& capabilities,
@@ -88,6 +91,7 @@ Expected<void> read_steps(const CalibrateOptions& options, const TransportCapabi
   if (!steps) return tl::unexpected(of_other_costs(steps.error(), is_schedule));
   traced.request.program = &*traced.program;
   traced.request.steps = *std::move(steps);
+  if (!options.all_steps) traced.left_out = leave_out_disturbed(traced.request.steps);
   if (subject.costs) traced.request.costs = std::move(subject.costs->tables.costs);
   return {};
 }
@@ -245,10 +249,16 @@ Expected<int> run(const CalibrateOptions& options, const Output& output) {
     result.measured.costs = found->fit.alone;
   }
   PPSIM_RETURN_IF_ERROR(write_results(options, result));
+  if (traced.left_out > 0) {
+    const std::size_t all = traced.left_out + traced.request.steps.traces.size();
+    output.note(std::to_string(traced.left_out) + " of " + std::to_string(all) +
+                " steps left out: much longer or shorter than most; --all-steps counts them");
+  }
   if (traced.request.steps.computation_alone)
     output.note("the traces have no transfers: what they take is not calibrated, and 0 in a table of costs");
   if (output.json) {
     Json object = calibration_result_json(result, options);
+    object["left_out_steps"] = traced.left_out;
     if (found) {
       object["slowdowns"] = slowdown_fit_json(found->fit);
       object["slowdowns"]["step_error_percent"] = 100 * found->step_error;
@@ -293,6 +303,9 @@ void add_calibrate(Command& program) {
                   "consecutive ranks that shared a device: finds how much each slows the others down, and "
                   "what an action takes alone, for --costs-out")
       .check(count());
+  command.add_flag("--all-steps", options->all_steps,
+                   "counts steps, too, that took much longer or shorter than most; of eight and more these "
+                   "are left out");
   add_input_options(command, options->input);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);

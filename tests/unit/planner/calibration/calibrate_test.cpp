@@ -54,6 +54,23 @@ TEST(Calibrate, FindsTheCostsOfASimulatedStep) {
   EXPECT_TRUE(result.calibration.empty()) << "without a model there is nothing that factors are of";
 }
 
+TEST(Calibrate, LeavesOutStepsThatWereDisturbed) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const auto left_out = [&](const std::vector<double>& forwards) {
+    MeasuredSteps steps;
+    for (const double F : forwards)
+      steps.traces.push_back(run_of(analyzed, unit_cost_table({.F = F, .B = 2})));
+    const std::size_t count = leave_out_disturbed(steps);
+    return std::pair(count, steps.traces.size());
+  };
+  using Counts = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(left_out({1, 1, 1, 1.2, 1, 1, 1, 1, 0.8}), Counts(2, 7));
+  EXPECT_EQ(left_out({1, 1, 1, 1, 1, 1, 1.01, 1, 0.99}), Counts(0, 9)) << "all are close to each other";
+  EXPECT_EQ(left_out({1, 1, 1, 1, 1, 1, 5}), Counts(0, 7)) << "too few to say what most take";
+  EXPECT_EQ(left_out({1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7}), Counts(0, 8)) << "none is far from the others";
+  EXPECT_EQ(left_out({1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 3}), Counts(1, 8));
+}
+
 /// Of steps that differ, the other half is judged by the steps that were left out.
 TEST(Calibrate, HalvesAreEveryOtherStep) {
   const AnalyzedProgram analyzed = one_f_one_b();
