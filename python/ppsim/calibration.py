@@ -42,6 +42,7 @@ class Calibration(Value):
     costs: the means of what was measured, of the Program that ran
     hash: as results name it
     left_out_steps: which took much longer or shorter than most
+    varied: steps put together of ranks of different measured ones, which has what variation costs; None: of fewer than four steps
     """
 
     groups: tuple[CalibrationGroup, ...]
@@ -50,6 +51,7 @@ class Calibration(Value):
     hash: str
     text: str
     left_out_steps: int = 0
+    varied: CalibrationGroup | None = None
 
     def group(self, name: str) -> CalibrationGroup:
         """Raises KeyError."""
@@ -107,6 +109,7 @@ def calibrate(
         hash=found["hash"],
         text=found["text"],
         left_out_steps=found["left_out_steps"],
+        varied=CalibrationGroup(**found["varied"]) if found["varied"] is not None else None,
     )
 
 

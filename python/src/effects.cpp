@@ -202,6 +202,7 @@ Data calibrated_of(const SimulatedStep* step, const Sources& sources, const Cali
   result["hash"] = calibration_hash(found.calibration);
   result["table"] = to_json(found.measured);
   result["left_out_steps"] = left_out;
+  result["varied"] = found.varied ? nb::object(group_of(*found.varied)) : nb::none();
   return Data(result);
 }
 

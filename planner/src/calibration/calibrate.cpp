@@ -19,6 +19,8 @@ namespace {
 
 /// None is left out: whole steps are compared, so what is slow in them has to count.
 constexpr double kOutliers = 0;
+/// Steps that are put together of measured ones, where these are not more.
+constexpr std::size_t kMixes = 64;
 
 /// The durations of measured steps, and those of their halves.
 struct Observations {
@@ -129,6 +131,51 @@ Expected<CalibrationGroup> step_group(const CalibrationRequest& request, const O
   return group;
 }
 
+/// The costs of a step whose ranks are those of different ones: rank r has what it took in step first + r *
+/// shift, counted round.
+ReplayCosts mixed_costs(const AnalyzedProgram& analyzed, const std::vector<ReplayCosts>& steps,
+                        std::size_t first, std::size_t shift) {
+  const auto step_of = [&](InstructionId id) -> const ReplayCosts& {
+    return steps[(first + shift * analyzed.program().rank_of(id).index()) % steps.size()];
+  };
+  ReplayCosts mix = steps[first];
+  for (const InstructionId id : analyzed.program().ids()) {
+    mix.delays[id] = step_of(id).delays[id];
+    mix.durations[id] = step_of(id).durations[id];
+  }
+  const auto& messages = analyzed.timed_graph().messages;
+  for (std::size_t i = 0; i < messages.size(); ++i) mix.messages[i] = step_of(messages[i].send).messages[i];
+  return mix;
+}
+
+/// The mean of mixed steps, in which every step counts as often for every rank. Requires: two steps.
+double varied_step(const AnalyzedProgram& analyzed, const std::vector<TimedTrace>& traces) {
+  const std::size_t count = traces.size();
+  std::vector<ReplayCosts> steps;
+  for (const TimedTrace& trace : traces) steps.push_back(replay_costs(analyzed, trace));
+  const std::size_t shifts = std::clamp<std::size_t>(kMixes / count, 1, count - 1);
+  double sum = 0;
+  for (std::size_t shift = 1; shift <= shifts; ++shift) {
+    for (std::size_t first = 0; first < count; ++first)
+      sum += static_cast<double>(trace_span(replayed(analyzed, mixed_costs(analyzed, steps, first, shift))));
+  }
+  return sum / static_cast<double>(shifts * count);
+}
+
+/// Nothing where a half has a single step.
+std::optional<CalibrationGroup> varied_group(const AnalyzedProgram& analyzed,
+                                             const std::vector<TimedTrace>& traces) {
+  const auto [half, other] = alternate(traces);
+  if (other.size() < 2) return std::nullopt;
+  const double measured = mean_step(traces);
+  if (measured == 0) return std::nullopt;
+  return CalibrationGroup{.name = "step, varied",
+                          .observations = static_cast<std::int64_t>(traces.size()),
+                          .measured_ns = measured,
+                          .after = varied_step(analyzed, traces) / measured - 1,
+                          .other_half = varied_step(analyzed, half) / mean_step(other) - 1};
+}
+
 /// The kinds that were measured, in their order.
 std::vector<OpKind> kinds_of(const Durations& durations) {
   std::vector<OpKind> kinds;
@@ -219,6 +266,7 @@ Expected<void> compare_steps(const CalibrationRequest& request, std::optional<Wo
   for (const OpKind kind : kinds_of(seen.all)) result.groups.push_back(kind_group(kind, seen, costs));
   PPSIM_ASSIGN_OR_RETURN(auto step, step_group(request, seen, costs));
   result.groups.push_back(std::move(step));
+  result.varied = varied_group(*request.program, request.steps.traces);
   if (request.steps.computation_alone) result.measured = with_zeros(std::move(result.measured));
   return {};
 }

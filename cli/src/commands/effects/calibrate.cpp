@@ -170,6 +170,10 @@ Json calibration_result_json(const CalibrationResult& result, const CalibrateOpt
   }
   if (!result.measured.costs.entries().empty()) object["costs_hash"] = costs_hash(result.measured.costs);
   if (!result.calibration.empty()) object["calibration_hash"] = calibration_hash(result.calibration);
+  if (const auto& varied = result.varied) {
+    object["varied_step"] = {{"error_percent", 100 * varied->after},
+                             {"error_other_half_percent", share_json(varied->other_half)}};
+  }
   if (!options.output.empty()) object["file"] = options.output;
   if (!options.costs_out.empty()) object["costs_file"] = options.costs_out;
   return object;
@@ -216,8 +220,10 @@ void print_text(const CalibrationResult& result, const std::optional<Slowed>& sl
                 const CalibrateOptions& options) {
   std::vector<std::vector<std::string>> rows = {
       {"group", "observations", "measured", "before", "after", "other half"}};
-  for (const CalibrationGroup& group : result.groups) {
-    const bool is_step = group.name == "step";
+  std::vector<CalibrationGroup> groups = result.groups;
+  if (result.varied) groups.push_back(*result.varied);
+  for (const CalibrationGroup& group : groups) {
+    const bool is_step = group.name.starts_with("step");
     rows.push_back({group.name, std::to_string(group.observations),
                     time_text(std::llround(group.measured_ns)), error_share_text(group.before, is_step),
                     error_share_text(group.after, is_step), error_share_text(group.other_half, is_step)});

@@ -7,6 +7,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 
 namespace ppsim {
 namespace {
@@ -52,6 +53,34 @@ TEST(Calibrate, FindsTheCostsOfASimulatedStep) {
   }
   EXPECT_EQ(group(result, "F").observations, 32);
   EXPECT_TRUE(result.calibration.empty()) << "without a model there is nothing that factors are of";
+}
+
+/// Of two ranks one or the other is slow: means make both alike, mixed steps have both fast and both slow,
+/// too.
+TEST(Calibrate, VariedStepsArePutTogetherOfRanksOfDifferentSteps) {
+  const AnalyzedProgram analyzed = one_f_one_b(2, 4);
+  const auto step = [&](Nanoseconds first, Nanoseconds second) {
+    CostTable costs = unit_cost_table({.F = 1, .B = 2, .c = 0.1});
+    costs.set({OpKind::forward, 0, -1, 0}, first);
+    costs.set({OpKind::forward, 1, -1, 0}, second);
+    return run_of(analyzed, costs);
+  };
+  constexpr Nanoseconds kFast = 1'000'000;
+  constexpr Nanoseconds kSlow = 3'000'000;
+  const TimedTrace a = step(kFast, kSlow);
+  const TimedTrace b = step(kSlow, kFast);
+  const auto varied = [&](std::vector<TimedTrace> traces) {
+    return calibrate({.program = &analyzed, .steps = {.traces = std::move(traces)}}).value().varied;
+  };
+  // The second rank is one step ahead of the first, or two, or three.
+  const double apart = static_cast<double>(trace_span(a) + trace_span(b)) / 2;
+  const double alike =
+      static_cast<double>(trace_span(step(kFast, kFast)) + trace_span(step(kSlow, kSlow))) / 2;
+  EXPECT_NEAR(varied({a, b, a, b})->after, (apart + 2 * alike) / 3 / apart - 1, 1e-9);
+  EXPECT_NEAR(varied({a, a, a, a})->after, 0, 1e-12);
+  EXPECT_NEAR(*varied({a, b, a, b})->other_half,
+              static_cast<double>(trace_span(a)) / static_cast<double>(trace_span(b)) - 1, 1e-9);
+  EXPECT_FALSE(varied({a, b, a})) << "a half has one step";
 }
 
 TEST(Calibrate, LeavesOutStepsThatWereDisturbed) {

@@ -49,6 +49,9 @@ struct CalibrationResult {
   Tables measured;          ///< the mean of each cost class, as a table for --costs
   Calibration calibration;  ///< for --calibration; the one of the workload, with what was found
   std::vector<CalibrationGroup> groups;
+  /// The mean of steps that are put together of ranks of different measured steps, so that costs vary as they
+  /// did, and ranks wait for each other; no mean of a class has that. Nothing for fewer than four steps.
+  std::optional<CalibrationGroup> varied;
 };
 
 /// Takes costs from measurements, and says how far the given and the found ones are off. With a workload the
