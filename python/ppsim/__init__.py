@@ -13,7 +13,7 @@ ValueError. Guide and reference: docs/python.md.
 from ppsim import _native as _native  # first: it finds Z3
 from ppsim._core import Program, Schedule, StepTimes
 from ppsim.builder import ScheduleBuilder
-from ppsim.calibration import Calibration, CalibrationGroup, Replay, calibrate, replay
+from ppsim.calibration import Calibration, CalibrationGroup, Replay, ReplayedStep, calibrate, replay
 from ppsim.comparison import Comparison, compare
 from ppsim.cost_models import register_costs, unregister_costs
 from ppsim.costs import Costs
@@ -69,6 +69,7 @@ __all__ = [
     "RankRun",
     "Repair",
     "Replay",
+    "ReplayedStep",
     "Run",
     "Schedule",
     "ScheduleBuilder",

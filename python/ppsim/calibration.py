@@ -66,12 +66,24 @@ class Calibration(Value):
 
 
 @dataclass(frozen=True)
+class ReplayedStep(Value):
+    """What one of several steps took, and what it takes with something changed."""
+
+    measured_ns: int
+    step_ns: int
+
+
+@dataclass(frozen=True)
 class Replay(Value):
-    """A measured step, as its replay takes it, and with something changed."""
+    """A measured step, as its replay takes it, and with something changed.
+
+    steps: all measured steps; the first one is the step above
+    """
 
     measured_ns: int
     unchanged_ns: int
     step_ns: int
+    steps: tuple[ReplayedStep, ...] = ()
 
 
 @checked
@@ -118,11 +130,13 @@ def replay(run: Run, traces: Paths, *, change: Mapping[str, float] | None = None
     """A measured step again, with costs times factors, such as {"rank:2": 1.3, "transfers": 0.5}, or in another order.
 
     run: a simulation of what was traced
-    traces: as of calibrate; the first step counts
+    traces: as of calibrate; each step is replayed
     other: a simulation of the same actions in another order
     Raises FileError for what is no trace of the run, Error for a group of costs or an action that it does not have.
     """
-    return Replay(**_core.replay(run._step, _paths(traces), dict(change or {}), other._step if other else None))
+    found = _core.replay(run._step, _paths(traces), dict(change or {}), other._step if other else None)
+    steps = tuple(ReplayedStep(*step) for step in found.pop("steps_ns"))
+    return Replay(**found, steps=steps)
 
 
 def _paths(paths: Paths) -> list[str]:

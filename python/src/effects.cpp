@@ -212,17 +212,20 @@ Data replay_of(const SimulatedStep& step, const std::vector<std::string>& traces
   const MeasuredSteps steps = value_of(read_measured_steps(traces, step.program()));
   if (steps.traces.empty())
     throw CoreError({ErrorCode::bad_argument, "no trace", {.expected = "a measured step"}});
-  const ReplayCosts measured = replay_costs(step.analyzed, steps.traces.front());
-  const AnalyzedProgram& changed = other == nullptr ? step.analyzed : other->analyzed;
-  ReplayCosts costs =
-      other == nullptr ? measured : value_of(costs_in_other_order({step.analyzed, measured}, changed));
   std::vector<ReplayChange> all;
   for (const auto& [group, factor] : changes) all.push_back({value_of(cost_group_from_text(group)), factor});
-  value_of(change(changed, all, costs));
+  const AnalyzedProgram* const changed = other == nullptr ? nullptr : &other->analyzed;
   nb::dict result;
-  result["measured_ns"] = trace_span(steps.traces.front());
-  result["unchanged_ns"] = trace_span(replayed(step.analyzed, measured));
-  result["step_ns"] = trace_span(replayed(changed, costs));
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> replays;
+  for (const TimedTrace& trace : steps.traces) {
+    const ReplayCosts measured = replay_costs(step.analyzed, trace);
+    const Nanoseconds replay = trace_span(value_of(replay_changed({step.analyzed, measured}, changed, all)));
+    if (replays.empty()) result["unchanged_ns"] = trace_span(replayed(step.analyzed, measured));
+    replays.emplace_back(trace_span(trace), replay);
+  }
+  result["measured_ns"] = replays.front().first;
+  result["step_ns"] = replays.front().second;
+  result["steps_ns"] = nb::tuple(nb::cast(replays));
   return Data(result);
 }
 

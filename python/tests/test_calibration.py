@@ -58,6 +58,30 @@ def test_nccl_tests_need_no_run(tmp_path):
     assert '"ns": 100000' in found.text
 
 
+def test_each_of_several_steps_is_replayed(tmp_path):
+    run = ppsim.simulate(schedule(), unit={"F": 1, "B": 2})
+    slow = ppsim.simulate(schedule(), unit={"F": 2, "B": 4})
+    for number, one in enumerate((run, slow)):
+        one.write_trace(tmp_path / f"step-{number}.csv")
+    found = ppsim.replay(run, tmp_path, change={"compute": 2})
+    assert found.steps == tuple(ppsim.ReplayedStep(one.makespan_ns, 2 * one.makespan_ns) for one in (run, slow))
+    assert (found.measured_ns, found.step_ns) == (run.makespan_ns, 2 * run.makespan_ns)
+
+
+def test_steps_that_were_disturbed_are_left_out(tmp_path):
+    run = ppsim.simulate(schedule(), unit={"F": 1, "B": 2})
+    slow = ppsim.simulate(schedule(), unit={"F": 2, "B": 4})
+    for number in range(9):
+        (slow if number == 4 else run).write_trace(tmp_path / f"step-{number}.csv")
+    found = ppsim.calibrate(run, tmp_path)
+    assert found.left_out_steps == 1
+    assert found.group("step").after == 0
+    assert found.varied == ppsim.CalibrationGroup("step, varied", 8, run.makespan_ns, None, 0, 0)
+    every = ppsim.calibrate(run, tmp_path, all_steps=True)
+    assert every.left_out_steps == 0
+    assert every.group("step").observations == 9
+
+
 def test_a_replay_is_the_trace_and_what_changes(tmp_path):
     run = ppsim.simulate(schedule(), unit={"F": 1, "B": 2, "c": 0.5})
     trace = traced(run, tmp_path / "run.csv")

@@ -31,9 +31,11 @@ expect_exit 0 calibrate 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps --jso
 expect_json 'd["groups"][-1]["group"] == "step" and d["groups"][-1]["observations"] == 4'
 expect_json 'd["groups"][-1]["error_other_half_percent"] is not None'
 expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps --json
-cp stdout from_folder
+expect_json 'len(d["steps"]) == 4'
+shown() { python3 -c 'import json; d = json.load(open("stdout")); print({key: d[key] for key in d if key != "steps"})'; }
+shown >from_folder
 expect_exit 0 replay 1f1b "${size[@]}" --unit F=4,B=8,c=1 --trace steps/step-000002.csv --json
-cmp -s <(grep -v steps from_folder) <(grep -v steps stdout) || fail "a folder's first step is another one"
+cmp -s from_folder <(shown) || fail "a folder's first step is another one"
 # One that took twice as long as eight others is left out, unless it is asked for.
 mkdir same
 for copy in 1 2 3 4 5 6 7 8; do cp step.csv "same/$copy.csv"; done

@@ -34,6 +34,21 @@ expect_out "So the step is"
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --change link:0-1=3 --change F:2=0.5 --json
 expect_json 'd["changes"] == ["link:0-1=3", "F:2=0.5"] and d["per_rank"][2]["busy_ns"] == 20000000'
 
+# Of several steps each is replayed; the first one is the one that is shown.
+mkdir steps
+cp run.csv steps/1.csv
+awk -F, -v OFS=, 'NR > 1 {$5 *= 2; $6 *= 2} {print}' run.csv >steps/2.csv
+awk -F, -v OFS=, 'NR > 1 {$5 *= 3; $6 *= 3} {print}' run.csv >steps/3.csv
+expect_exit 0 replay 1f1b "${step[@]}" --trace steps --change compute=0.5 --json
+expect_json '[s["measured_step_ns"] for s in d["steps"]] == [37000000, 74000000, 111000000] and d["measured_step_ns"] == 37000000'
+expect_json '[s["step_ns"] for s in d["steps"]] == [k * d["step_ns"] for k in (1, 2, 3)]'
+expect_exit 0 replay 1f1b "${step[@]}" --trace steps --change compute=0.5
+expect_out "The first of 3 steps. Their median is 74.00 ms as measured and 41.00 ms with the change, which is -44.59 % to -44.59 % of a step."
+expect_exit 0 replay 1f1b "${step[@]}" --trace steps
+expect_out "The first of 3 steps. Their median is 74.00 ms."
+expect_exit 0 replay 1f1b "${step[@]}" --trace steps --as gpipe --json
+expect_json 'len(d["steps"]) == 3 and all(s["step_ns"] > 0 for s in d["steps"])'
+
 # SENDs that end before their RECVs start, as on NCCL, wait for nobody when something has changed.
 unit=(--unit F=1,B=2,c=0.25)
 expect_exit 0 lower 1f1b "${step[@]}" --order just-in-time -o late.json

@@ -195,4 +195,15 @@ Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured, const A
   return costs;
 }
 
+Expected<TimedTrace> replay_changed(const MeasuredStep& measured, const AnalyzedProgram* other,
+                                    const std::vector<ReplayChange>& changes) {
+  ReplayCosts costs = measured.costs;
+  if (other != nullptr) {
+    PPSIM_ASSIGN_OR_RETURN(costs, costs_in_other_order(measured, *other));
+  }
+  const AnalyzedProgram& analyzed = other == nullptr ? measured.analyzed : *other;
+  PPSIM_RETURN_IF_ERROR(change(analyzed, changes, costs));
+  return replayed(analyzed, costs);
+}
+
 }  // namespace ppsim::planner

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cmath>
 #include <iostream>
+#include <numeric>
 
 #include "command_line/validators.hpp"
 #include "commands/effects/effects.hpp"
@@ -43,7 +46,12 @@ Expected<ReplayChange> change_of(const std::string& text) {
   return change;
 }
 
-/// The measured step, and what became of it.
+struct ReplayedStep {
+  Nanoseconds measured = 0;
+  Nanoseconds replayed = 0;
+};
+
+/// The first measured step, and what became of it and of all.
 struct Outcome {
   AnalyzedProgram measured;
   TimedTrace trace;
@@ -53,6 +61,7 @@ struct Outcome {
   std::string changed_name;
   TimedTrace replay;
   bool computation_alone = false;
+  std::vector<ReplayedStep> steps;
 
   [[nodiscard]] Nanoseconds measured_step() const { return trace_span(trace); }
   [[nodiscard]] Nanoseconds unchanged_step() const { return trace_span(replayed(measured, costs)); }
@@ -89,6 +98,18 @@ Expected<void> check_same_shape(const Program& measured, const Program& other) {
                      .expected = std::to_string(measured.pipeline().ranks()) + ", as the trace"});
 }
 
+/// Replays every step, and keeps the first one.
+Expected<void> replay_steps(const std::vector<TimedTrace>& traces, const std::vector<ReplayChange>& changes,
+                            const AnalyzedProgram* other, Outcome& outcome) {
+  for (const TimedTrace& trace : traces) {
+    const ReplayCosts costs = replay_costs(outcome.measured, trace);
+    PPSIM_ASSIGN_OR_RETURN(auto replay, replay_changed({outcome.measured, costs}, other, changes));
+    outcome.steps.push_back({trace_span(trace), trace_span(replay)});
+    if (outcome.steps.size() == 1) outcome.replay = std::move(replay);
+  }
+  return {};
+}
+
 Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCapabilities& capabilities,
                                 const Output& output) {
   std::vector<ReplayChange> changes;
@@ -107,10 +128,16 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
     return make_error(ErrorCode::deadlock, "this Program cannot finish on this transport",
                       {.found = "--transport " + transport_name(capabilities),
                        .expected = "the transport of the run, or ppsim verify to say who waits for whom"});
-  TimedTrace trace = std::move(steps->traces.front());
-  ReplayCosts costs = replay_costs(analyzed, trace);
-  Outcome outcome{analyzed, std::move(trace), costs, subject.name,
-                  analyzed, subject.name,     {},    steps->computation_alone};
+  const TimedTrace& trace = steps->traces.front();
+  Outcome outcome{.measured = analyzed,
+                  .trace = trace,
+                  .costs = replay_costs(analyzed, trace),
+                  .name = subject.name,
+                  .changed = analyzed,
+                  .changed_name = subject.name,
+                  .replay = {},
+                  .computation_alone = steps->computation_alone,
+                  .steps = {}};
   if (!options.other.empty()) {
     PPSIM_ASSIGN_OR_RETURN(auto other,
                            other_program(options, subject.recompute, outcome, outcome.changed_name));
@@ -120,10 +147,9 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
       return make_error(ErrorCode::deadlock, "the other order cannot finish on this transport",
                         {.found = options.other + " on " + transport_name(capabilities),
                          .expected = "another --transport, or ppsim verify to say who waits for whom"});
-    PPSIM_ASSIGN_OR_RETURN(costs, costs_in_other_order({outcome.measured, outcome.costs}, outcome.changed));
   }
-  PPSIM_RETURN_IF_ERROR(change(outcome.changed, changes, costs));
-  outcome.replay = replayed(outcome.changed, costs);
+  const AnalyzedProgram* const other = options.other.empty() ? nullptr : &outcome.changed;
+  PPSIM_RETURN_IF_ERROR(replay_steps(steps->traces, changes, other, outcome));
   return outcome;
 }
 
@@ -144,6 +170,37 @@ int microbatches(const AnalyzedProgram& analyzed) {
   return batch_microbatches(analyzed.program().pipeline());
 }
 
+/// What a replay takes more than what was measured, of the step or, with another number of microbatches, of
+/// one of these.
+double change_share(const Outcome& outcome, const ReplayedStep& step) {
+  return static_cast<double>(step.replayed) / microbatches(outcome.changed) /
+             (static_cast<double>(std::max<Nanoseconds>(1, step.measured)) / microbatches(outcome.measured)) -
+         1;
+}
+
+std::string signed_percent(double share) { return (share < 0 ? "-" : "+") + percent_text(std::abs(share)); }
+
+/// Of several steps the medians, and what the change does to each.
+std::string several_steps(const ReplayOptions& options, const Outcome& outcome) {
+  if (outcome.steps.size() == 1) return "";
+  const auto median = [&](Nanoseconds ReplayedStep::*time) {
+    std::vector<Nanoseconds> times;
+    for (const ReplayedStep& step : outcome.steps) times.push_back(step.*time);
+    std::ranges::sort(times);
+    return time_text(std::midpoint(times[(times.size() - 1) / 2], times[times.size() / 2]));
+  };
+  std::string text = "The first of " + std::to_string(outcome.steps.size()) + " steps. Their median is " +
+                     median(&ReplayedStep::measured);
+  if (!options.changes.empty() || !options.other.empty()) {
+    std::vector<double> shares;
+    for (const ReplayedStep& step : outcome.steps) shares.push_back(change_share(outcome, step));
+    const auto [least, most] = std::ranges::minmax(shares);
+    text += " as measured and " + median(&ReplayedStep::replayed) + " with the change, which is " +
+            signed_percent(least) + " to " + signed_percent(most) + " of a step";
+  }
+  return text + ".\n";
+}
+
 std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   const Nanoseconds measured = outcome.measured_step();
   const Nanoseconds unchanged = outcome.unchanged_step();
@@ -155,9 +212,7 @@ std::string advice(const ReplayOptions& options, const Outcome& outcome) {
   const int before = microbatches(outcome.measured);
   const int after = microbatches(outcome.changed);
   if (outcome.step() == measured && before == after) return "Nothing that the step waits for has changed.";
-  const double share = static_cast<double>(outcome.step()) / after /
-                           (static_cast<double>(std::max<Nanoseconds>(1, measured)) / before) -
-                       1;
+  const double share = change_share(outcome, {measured, outcome.step()});
   const std::string what = before == after ? "So the step is "
                                            : "With " + std::to_string(after) + " microbatches instead of " +
                                                  std::to_string(before) + ", the time of one is ";
@@ -172,6 +227,13 @@ Json rank_json(const StepTimes& before, const StepTimes& after) {
   return ranks;
 }
 
+Json steps_json(const std::vector<ReplayedStep>& steps) {
+  Json result = Json::array();
+  for (const ReplayedStep& step : steps)
+    result.push_back({{"measured_step_ns", step.measured}, {"step_ns", step.replayed}});
+  return result;
+}
+
 Json replay_json(const ReplayOptions& options, const Outcome& outcome) {
   return {{"schedule", outcome.name},
           {"replayed_schedule", outcome.changed_name},
@@ -183,6 +245,7 @@ Json replay_json(const ReplayOptions& options, const Outcome& outcome) {
           {"step_ns", outcome.step()},
           {"per_rank", rank_json(step_times(outcome.measured.program(), outcome.trace),
                                  step_times(outcome.changed.program(), outcome.replay))},
+          {"steps", steps_json(outcome.steps)},
           {"program_hash", program_hash(outcome.changed.program())},
           {"transport", transport_name(outcome.changed.capabilities())}};
 }
@@ -195,7 +258,7 @@ void print_text(const ReplayOptions& options, const Outcome& outcome) {
   std::cout << outcome.name << ": " << outcome.measured.program().pipeline() << '\n'
             << "step " << time_text(outcome.measured_step()) << " as measured, " << time_text(outcome.step())
             << (changed.empty() ? " replayed" : changed) << '\n'
-            << rank_rows(outcome) << advice(options, outcome) << '\n';
+            << rank_rows(outcome) << several_steps(options, outcome) << advice(options, outcome) << '\n';
 }
 
 Expected<void> write_replay(const ReplayOptions& options, const Outcome& outcome) {

@@ -67,11 +67,17 @@ struct MeasuredStep {
 [[nodiscard]] Expected<ReplayCosts> costs_in_other_order(const MeasuredStep& measured,
                                                          const AnalyzedProgram& other);
 
+/// A measured step with changes: in its own order, or in that of `other` unless it is null.
+/// Errors: those of costs_in_other_order and change; throws as replayed.
+[[nodiscard]] Expected<TimedTrace> replay_changed(const MeasuredStep& measured, const AnalyzedProgram* other,
+                                                  const std::vector<ReplayChange>& changes);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
 using planner::costs_in_other_order;
 using planner::MeasuredStep;
+using planner::replay_changed;
 using planner::replay_costs;
 using planner::ReplayChange;
 using planner::ReplayCosts;
