@@ -157,6 +157,8 @@ struct Subject {
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);
 [[nodiscard]] std::string percent_text(double fraction);
+/// "+1.23 %", "-1.23 %", "+0.00 %".
+[[nodiscard]] std::string signed_percent_text(double fraction);
 /// How far what was measured is from the simulation, "+1.23 %"; nothing to compare with: "".
 [[nodiscard]] std::string difference_text(Nanoseconds measured, Nanoseconds simulated);
 

@@ -41,8 +41,8 @@ class Calibration(Value):
     factors: of what the model says that actions of a kind take; empty without a model
     costs: the means of what was measured, of the Program that ran
     hash: as results name it
-    left_out_steps: which took much longer or shorter than most
-    varied: steps put together of ranks of different measured ones, which has what variation costs; None: of fewer than four steps
+    left_out_steps: how many, because their durations are outliers
+    varied: steps put together of ranks of different measured ones, with their gaps; None: of fewer than four steps, or of no time
     """
 
     groups: tuple[CalibrationGroup, ...]
@@ -101,13 +101,15 @@ def calibrate(
     traces: `.csv` of ours, a step each, or a folder of them; or `.json` of torch.profiler, or `.sqlite` of nsys, of one step, all ranks
     nccl_tests: files, or {"all_reduce": file} where they do not say what they are of
     fit: factors, constants or both
-    all_steps: count steps, too, that took much longer or shorter than most; of eight and more these are left out
+    all_steps: keep steps whose durations are outliers; from eight steps on, these are left out
     Raises FileError for what is no such file, Error for traces of another model and where nothing is given.
     """
     words = _core.CalibrationWords()
     words.traces = _paths(traces)
     if words.traces and run is None:
         raise Error("traces are those of a run", expected="run=ppsim.simulate(...)")
+    if all_steps and not words.traces:
+        raise Error("steps are those of traces", expected="traces=")
     named = nccl_tests.items() if isinstance(nccl_tests, Mapping) else [("", path) for path in _paths(nccl_tests)]
     words.nccl_tests = [(operation, os.fspath(path)) for operation, path in named]
     words.fit = fit

@@ -77,6 +77,8 @@ def test_steps_that_were_disturbed_are_left_out(tmp_path):
     assert found.left_out_steps == 1
     assert found.group("step").after == 0
     assert found.varied == ppsim.CalibrationGroup("step, varied", 8, run.makespan_ns, None, 0, 0)
+    with pytest.raises(ppsim.Error, match="steps are those of traces"):
+        ppsim.calibrate(nccl_tests=tmp_path / "none.txt", all_steps=True)
     every = ppsim.calibrate(run, tmp_path, all_steps=True)
     assert every.left_out_steps == 0
     assert every.group("step").observations == 9

@@ -42,7 +42,7 @@ for copy in 1 2 3 4 5 6 7 8; do cp step.csv "same/$copy.csv"; done
 awk -F, -v OFS=, 'NR > 1 {$5 *= 2; $6 *= 2} {print}' step.csv >same/9.csv
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace same --json
 expect_json 'd["left_out_steps"] == 1 and d["groups"][-1]["observations"] == 8 and d["groups"][-1]["error_after_percent"] == 0'
-expect_err "1 of 9 steps left out: much longer or shorter than most; --all-steps counts them"
+expect_err "1 of 9 steps left out, whose durations are outliers; --all-steps counts them"
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace same --all-steps --json
 expect_json 'd["left_out_steps"] == 0 and d["groups"][-1]["observations"] == 9'
 expect_error 2 "steps are those of traces" "--trace FILE" calibrate --nccl-tests none.txt --all-steps
@@ -68,6 +68,21 @@ expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace shared.csv --r
 expect_out "step, slowed"
 expect_out "slowdown by each"
 expect_error 2 "slowdowns come from traces" "--trace FILE" calibrate --nccl-tests none.txt --ranks-per-device 2
+
+# Of steps every other one of which took no time, one half says nothing of the other; of equal steps it says all.
+mkdir empty equal
+for copy in 1 2 3; do
+  cp step.csv empty/$copy-a.csv
+  awk -F, -v OFS=, 'NR > 1 {$5 = $6 = 0} {print}' step.csv >empty/$copy-b.csv
+  cp step.csv equal/$copy.csv
+  cp step.csv equal/$copy-again.csv
+done
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace empty --json
+expect_json '"varied_step" not in d'
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace equal --json
+expect_json 'd["varied_step"] == {"error_percent": 0, "error_other_half_percent": 0}'
+expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace equal
+expect_out "step, varied"
 
 # With a model: factors of each kind, in a file that every command with a model takes, and its hash in what they say.
 expect_exit 0 simulate 1f1b "${job[@]}" --trace model.csv --json

@@ -43,11 +43,15 @@ expect_exit 0 replay 1f1b "${step[@]}" --trace steps --change compute=0.5 --json
 expect_json '[s["measured_step_ns"] for s in d["steps"]] == [37000000, 74000000, 111000000] and d["measured_step_ns"] == 37000000'
 expect_json '[s["step_ns"] for s in d["steps"]] == [k * d["step_ns"] for k in (1, 2, 3)]'
 expect_exit 0 replay 1f1b "${step[@]}" --trace steps --change compute=0.5
-expect_out "The first of 3 steps. Their median is 74.00 ms as measured and 41.00 ms with the change, which is -44.59 % to -44.59 % of a step."
+expect_out "The first of 3 steps. Medians: 74.00 ms as measured, 41.00 ms with the change; the time of a step changes by -44.59 % to -44.59 %."
 expect_exit 0 replay 1f1b "${step[@]}" --trace steps
-expect_out "The first of 3 steps. Their median is 74.00 ms."
+expect_out "The first of 3 steps. Medians: 74.00 ms as measured."
 expect_exit 0 replay 1f1b "${step[@]}" --trace steps --as gpipe --json
 expect_json 'len(d["steps"]) == 3 and all(s["step_ns"] > 0 for s in d["steps"])'
+
+expect_exit 0 generate gpipe --ranks 4 --microbatches 16 -o more.json
+expect_exit 0 replay 1f1b "${step[@]}" --trace steps --as more.json
+expect_out "the time of a microbatch changes by"
 
 # SENDs that end before their RECVs start, as on NCCL, wait for nobody when something has changed.
 unit=(--unit F=1,B=2,c=0.25)

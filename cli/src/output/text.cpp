@@ -1,6 +1,7 @@
 // How the program writes times, sizes, shares and tables.
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <numeric>
 #include <sstream>
@@ -55,12 +56,14 @@ std::string percent_text(double fraction) {
   return out.str();
 }
 
+std::string signed_percent_text(double fraction) {
+  const std::string text = percent_text(std::abs(fraction));
+  return (fraction < 0 && text != percent_text(0) ? "-" : "+") + text;
+}
+
 std::string difference_text(Nanoseconds measured, Nanoseconds simulated) {
   if (simulated == 0) return "";
-  std::ostringstream out;
-  out << std::showpos << std::fixed << std::setprecision(2)
-      << 100 * static_cast<double>(measured - simulated) / static_cast<double>(simulated) << " %";
-  return out.str();
+  return signed_percent_text(static_cast<double>(measured - simulated) / static_cast<double>(simulated));
 }
 
 std::string lengths_text(const std::vector<int>& lengths) {

@@ -91,7 +91,14 @@ Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
   std::ranges::sort(values);
   const auto first = values.begin() + dropped;
   const auto last = values.end() - dropped;
-  return std::accumulate(first, last, Nanoseconds{0}) / (last - first);
+  const Nanoseconds count = last - first;  // by which each is divided first: their sum may have no place
+  Nanoseconds whole = 0;
+  Nanoseconds rest = 0;
+  for (const Nanoseconds value : std::ranges::subrange(first, last)) {
+    whole += value / count;
+    rest += value % count;
+  }
+  return whole + rest / count;
 }
 
 /// The value that a share of the others does not exceed.

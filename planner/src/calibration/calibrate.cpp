@@ -8,6 +8,7 @@
 
 #include "collective_groups.hpp"
 #include "fit_constants.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/effects/replay.hpp"
@@ -143,8 +144,13 @@ ReplayCosts mixed_costs(const AnalyzedProgram& analyzed, const std::vector<Repla
     mix.delays[id] = step_of(id).delays[id];
     mix.durations[id] = step_of(id).durations[id];
   }
+  // A message is that of its SEND's step, on both of its ends.
   const auto& messages = analyzed.timed_graph().messages;
-  for (std::size_t i = 0; i < messages.size(); ++i) mix.messages[i] = step_of(messages[i].send).messages[i];
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const ReplayCosts& sent = step_of(messages[i].send);
+    mix.messages[i] = sent.messages[i];
+    if (messages[i].complete()) mix.durations[messages[i].receive] = sent.durations[messages[i].receive];
+  }
   return mix;
 }
 
@@ -162,18 +168,20 @@ double varied_step(const AnalyzedProgram& analyzed, const std::vector<TimedTrace
   return sum / static_cast<double>(shifts * count);
 }
 
-/// Nothing where a half has a single step.
+/// Nothing where a half has a single step or took no time, or where times of different steps add up to more
+/// than 64 bits hold.
 std::optional<CalibrationGroup> varied_group(const AnalyzedProgram& analyzed,
-                                             const std::vector<TimedTrace>& traces) {
+                                             const std::vector<TimedTrace>& traces) try {
   const auto [half, other] = alternate(traces);
-  if (other.size() < 2) return std::nullopt;
+  if (other.size() < 2 || mean_step(half) == 0 || mean_step(other) == 0) return std::nullopt;
   const double measured = mean_step(traces);
-  if (measured == 0) return std::nullopt;
   return CalibrationGroup{.name = "step, varied",
                           .observations = static_cast<std::int64_t>(traces.size()),
                           .measured_ns = measured,
                           .after = varied_step(analyzed, traces) / measured - 1,
                           .other_half = varied_step(analyzed, half) / mean_step(other) - 1};
+} catch (const Overflow&) {
+  return std::nullopt;
 }
 
 /// The kinds that were measured, in their order.

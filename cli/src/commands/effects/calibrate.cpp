@@ -181,9 +181,7 @@ Json calibration_result_json(const CalibrationResult& result, const CalibrateOpt
 
 std::string error_share_text(const std::optional<double>& share, bool is_signed) {
   if (!share) return "-";
-  std::string text = percent_text(std::abs(*share));
-  if (!is_signed) return text;
-  return (*share < 0 ? "-" : "+") + text;
+  return is_signed ? signed_percent_text(*share) : percent_text(std::abs(*share));
 }
 
 /// Of small numbers without zeros behind them.
@@ -258,7 +256,7 @@ Expected<int> run(const CalibrateOptions& options, const Output& output) {
   if (traced.left_out > 0) {
     const std::size_t all = traced.left_out + traced.request.steps.traces.size();
     output.note(std::to_string(traced.left_out) + " of " + std::to_string(all) +
-                " steps left out: much longer or shorter than most; --all-steps counts them");
+                " steps left out, whose durations are outliers; --all-steps counts them");
   }
   if (traced.request.steps.computation_alone)
     output.note("the traces have no transfers: what they take is not calibrated, and 0 in a table of costs");
@@ -310,8 +308,7 @@ void add_calibrate(Command& program) {
                   "what an action takes alone, for --costs-out")
       .check(count());
   command.add_flag("--all-steps", options->all_steps,
-                   "counts steps, too, that took much longer or shorter than most; of eight and more these "
-                   "are left out");
+                   "keeps steps whose durations are outliers; from eight steps on, these are left out");
   add_input_options(command, options->input);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);

@@ -178,8 +178,6 @@ double change_share(const Outcome& outcome, const ReplayedStep& step) {
          1;
 }
 
-std::string signed_percent(double share) { return (share < 0 ? "-" : "+") + percent_text(std::abs(share)); }
-
 /// Of several steps the medians, and what the change does to each.
 std::string several_steps(const ReplayOptions& options, const Outcome& outcome) {
   if (outcome.steps.size() == 1) return "";
@@ -189,16 +187,18 @@ std::string several_steps(const ReplayOptions& options, const Outcome& outcome) 
     std::ranges::sort(times);
     return time_text(std::midpoint(times[(times.size() - 1) / 2], times[times.size() / 2]));
   };
-  std::string text = "The first of " + std::to_string(outcome.steps.size()) + " steps. Their median is " +
-                     median(&ReplayedStep::measured);
-  if (!options.changes.empty() || !options.other.empty()) {
-    std::vector<double> shares;
-    for (const ReplayedStep& step : outcome.steps) shares.push_back(change_share(outcome, step));
-    const auto [least, most] = std::ranges::minmax(shares);
-    text += " as measured and " + median(&ReplayedStep::replayed) + " with the change, which is " +
-            signed_percent(least) + " to " + signed_percent(most) + " of a step";
-  }
-  return text + ".\n";
+  std::string text = "The first of " + std::to_string(outcome.steps.size()) +
+                     " steps. Medians: " + median(&ReplayedStep::measured) + " as measured";
+  if (options.changes.empty() && options.other.empty()) return text + ".\n";
+  text += ", " + median(&ReplayedStep::replayed) + " with the change";
+  std::vector<double> shares;
+  for (const ReplayedStep& step : outcome.steps)
+    if (step.measured > 0) shares.push_back(change_share(outcome, step));
+  if (shares.empty()) return text + ".\n";
+  const auto [least, most] = std::ranges::minmax(shares);
+  const bool is_same = microbatches(outcome.measured) == microbatches(outcome.changed);
+  return text + "; the time of a " + (is_same ? "step" : "microbatch") + " changes by " +
+         signed_percent_text(least) + " to " + signed_percent_text(most) + ".\n";
 }
 
 std::string advice(const ReplayOptions& options, const Outcome& outcome) {

@@ -51,7 +51,7 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
 /// The event before a launch is recorded when its stream is there; the launch itself may wait for others.
 void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, const RankRun& zero,
                          Nanoseconds origin) const {
-  Nanoseconds launched = 0;
+  Nanoseconds launched = in_.device.between(zero.started_.get(), started_.get());
   for (const StreamStep& step : in_.plan.steps) {
     const InstructionEvents& of = events(step.id);
     const Nanoseconds end = in_.device.between(zero.started_.get(), of.end.get());

@@ -49,8 +49,10 @@ struct CalibrationResult {
   Tables measured;          ///< the mean of each cost class, as a table for --costs
   Calibration calibration;  ///< for --calibration; the one of the workload, with what was found
   std::vector<CalibrationGroup> groups;
-  /// The mean of steps that are put together of ranks of different measured steps, so that costs vary as they
-  /// did, and ranks wait for each other; no mean of a class has that. Nothing for fewer than four steps.
+  /// The mean of steps that are put together of ranks of different measured steps, with the gaps between
+  /// their actions: the step that is to be expected where ranks vary independently of each other. A step of
+  /// mean costs has neither the gaps nor the waits for whichever rank is slow. Nothing for fewer than four
+  /// steps and for those that took no time.
   std::optional<CalibrationGroup> varied;
 };
 

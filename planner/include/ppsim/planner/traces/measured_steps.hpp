@@ -18,9 +18,10 @@ struct MeasuredSteps {
   bool computation_alone = false;
 };
 
-/// Takes out steps that something disturbed, such as a host that gave a core to others: those outside the
-/// quartiles of all durations by more than 1.5 times the distance of these (Tukey, Exploratory Data
-/// Analysis, 1977, section 2D) and 1 % of the median. Of fewer than 8 steps none. Returns: how many.
+/// Takes out steps that something disturbed, such as a host that gave a core to others: those whose duration
+/// is outside the quartiles by more than 1.5 times the distance between these (Tukey, Exploratory Data
+/// Analysis, 1977, section 2D), and by more than 1 % of the median. Of fewer than 8 steps none.
+/// Returns: how many.
 std::size_t leave_out_disturbed(MeasuredSteps& steps);
 
 /// The mean duration of steps, in nanoseconds. Requires: at least one.
