@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -87,14 +87,13 @@ class Samples {
 
 /// Mean of all but a share at either end, which counts as one where it is a quarter of one.
 Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
-  const auto dropped = static_cast<std::ptrdiff_t>(outliers * static_cast<double>(values.size()) + 0.75);
+  const auto dropped = static_cast<std::size_t>(outliers * static_cast<double>(values.size()) + 0.75);
   std::ranges::sort(values);
-  const auto first = values.begin() + dropped;
-  const auto last = values.end() - dropped;
-  const Nanoseconds count = last - first;  // by which each is divided first: their sum may have no place
+  const std::span<const Nanoseconds> kept = std::span(values).subspan(dropped, values.size() - 2 * dropped);
+  const auto count = static_cast<Nanoseconds>(kept.size());
   Nanoseconds whole = 0;
   Nanoseconds rest = 0;
-  for (const Nanoseconds value : std::ranges::subrange(first, last)) {
+  for (const Nanoseconds value : kept) {  // each is divided first, as 64 bits may not hold their sum
     whole += value / count;
     rest += value % count;
   }
