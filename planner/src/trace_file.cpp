@@ -1,9 +1,12 @@
 #include "ppsim/planner/trace_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <iomanip>
 #include <sstream>
 
+#include "kineto/clocks.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/planner/files.hpp"
@@ -13,10 +16,62 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// By how much clocks of ranks may differ: a host tells when it enqueued the start of a step, and a device
+/// begins some microseconds later.
+constexpr Nanoseconds kClocksApart = 50'000;
+
 std::string step_file(const std::string& folder, std::size_t step) {
   std::ostringstream name;
   name << "step-" << std::setw(6) << std::setfill('0') << step << ".csv";
   return (fs::path(folder) / name.str()).string();
+}
+
+/// What messages and collectives say of the clocks of ranks: none is there before it was sent. Nothing where
+/// it is too early for clocks that are kClocksApart.
+std::optional<std::vector<ClockBound>> clock_bounds(const Program& program, const TimedTrace& trace) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  std::vector<ClockBound> bounds;
+  bool possible = true;
+  const auto add = [&](InstructionId sent, InstructionId there) {
+    const Nanoseconds start = trace.spans[sent].start.time;
+    const Nanoseconds end = trace.spans[there].end.time;
+    if (start < 0 || end < 0 || end - start > 2 * kClocksApart) return;
+    possible = possible && start - end <= 2 * kClocksApart;
+    bounds.push_back({program.rank_of(sent), program.rank_of(there), end - start});
+  };
+  for (const Message& message : graph.messages) {
+    if (message.complete()) add(message.send, message.receive);
+  }
+  for (const CollectiveMatch& match : graph.matches) {
+    for (const InstructionId member : graph.members_of(match))
+      for (const InstructionId other : graph.members_of(match)) add(member, other);
+  }
+  return possible ? std::optional(std::move(bounds)) : std::nullopt;
+}
+
+/// The trace with the clocks of its ranks moved as little as messages ask for; nothing where kClocksApart is
+/// too little.
+std::optional<TimedTrace> with_clocks_together(const Program& program, const TimedTrace& trace) {
+  const auto messages = clock_bounds(program, trace);
+  if (!messages) return std::nullopt;
+  const int ranks = program.pipeline().ranks();
+  for (Nanoseconds apart = kClocksApart / 32; apart <= kClocksApart; apart *= 2) {
+    std::vector<ClockBound> bounds = *messages;
+    for (RankId rank(1); rank.index() < static_cast<std::size_t>(ranks); rank = next(rank)) {
+      bounds.push_back({rank, RankId(0), apart});
+      bounds.push_back({RankId(0), rank, apart});
+    }
+    const auto clocks = middle_offsets(ranks, bounds);
+    if (!clocks) continue;
+    const Nanoseconds least = std::ranges::min(*clocks, {}, &RankClock::offset).offset;
+    TimedTrace moved = trace;
+    for (const InstructionId id : program.ids()) {
+      for (Instant* const at : {&moved.spans[id].start, &moved.spans[id].end})
+        if (happened(*at)) at->time += (*clocks)[program.rank_of(id)].offset - least;
+    }
+    return moved;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -73,6 +128,9 @@ Expected<TimedTrace> read_trace_file(const std::string& path, const Program& pro
   if (!trace) return trace;
   const std::vector<Violation> violations = trace_violations(program, *trace);
   if (violations.empty()) return trace;
+  if (auto together = with_clocks_together(program, *trace);
+      together && trace_violations(program, *together).empty())
+    return *std::move(together);
   return make_error(ErrorCode::ill_formed,
                     "no run of this program can have done this: " + violations.front().message,
                     {.file = path});

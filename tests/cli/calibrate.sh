@@ -84,6 +84,24 @@ expect_json 'd["varied_step"] == {"error_percent": 0, "error_other_half_percent"
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace equal
 expect_out "step, varied"
 
+# From a rank whose clock is 300 us fast messages are there before they are sent: refused. 20 us, about as well
+# as a host knows when a device began, are put right.
+for fast in 20000 300000; do
+  expect_exit 0 simulate 1f1b "${size[@]}" --unit F=1,B=2.5,c=0.01 --trace clock.csv
+  awk -F, -v OFS=, -v fast=$fast 'NR > 1 && $1 == 0 {$5 += fast; $6 += fast} {print}' clock.csv >$fast.csv
+done
+clocks=(1f1b "${size[@]}" --unit F=1,B=2.5,c=0.01)
+expect_exit 0 calibrate "${clocks[@]}" --trace 20000.csv --json
+expect_json '[round(g["error_after_percent"], 2) for g in d["groups"] if g["group"] in ("F", "B")] == [0, 0]'
+expect_json 'abs(d["groups"][-1]["error_after_percent"]) < 0.5'
+clocks4=(1f1b --ranks 4 --microbatches 8 --unit F=1,B=2.5,c=0.01)
+expect_exit 0 simulate "${clocks4[@]}" --trace clock.csv
+awk -F, -v OFS=, 'BEGIN {split("30000 0 60000 10000", off, " ")} NR > 1 {$5 += off[$1 + 1]; $6 += off[$1 + 1]} {print}' clock.csv >four.csv
+expect_exit 0 calibrate "${clocks4[@]}" --trace four.csv --json
+expect_json 'abs(d["groups"][-1]["error_after_percent"]) < 0.5'
+expect_exit 4 calibrate "${clocks[@]}" --trace 300000.csv
+expect_err "no run of this program can have done this"
+
 # With a model: factors of each kind, in a file that every command with a model takes, and its hash in what they say.
 expect_exit 0 simulate 1f1b "${job[@]}" --trace model.csv --json
 cp stdout plain

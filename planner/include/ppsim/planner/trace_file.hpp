@@ -26,7 +26,9 @@ namespace ppsim::planner {
 [[nodiscard]] Expected<void> write_step_traces(const std::string& folder, const Program& program,
                                                std::span<const TimedTrace> traces, std::size_t last_step);
 
-/// Reads a `.csv` trace of the Program, simulated or measured; `-` is stdin.
+/// Reads a `.csv` trace of the Program, simulated or measured; `-` is stdin. Where messages are there before
+/// they are sent, and clocks of ranks that differ by up to 50 us from that of rank 0 explain it, these are
+/// moved as little as that needs.
 /// Errors: those of trace_from_csv; ill_formed with the first of trace_violations; io.
 [[nodiscard]] Expected<TimedTrace> read_trace_file(const std::string& path, const Program& program);
 
