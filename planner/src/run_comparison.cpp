@@ -109,14 +109,17 @@ RunComparison compare_run(const Program& program, const TransportCapabilities& c
   const TimedTrace& measured = run.compared_trace();
   const AnalyzedProgram analyzed(program, timed(capabilities));
   std::map<OpKind, KindComparison> kinds;
+  const auto of = [&](OpKind kind) -> KindComparison& {
+    KindComparison& found = kinds[kind];
+    found.kind = kind;
+    return found;
+  };
   for (const auto& [key, values] : measured_durations(analyzed, {&measured, 1})) {
-    KindComparison& kind = kinds[key.kind];
-    kind.kind = key.kind;
-    kind.count += static_cast<std::int64_t>(values.size());
-    for (const Nanoseconds value : values) kind.measured += value;
+    of(key.kind).count += static_cast<std::int64_t>(values.size());
+    for (const Nanoseconds value : values) of(key.kind).measured += value;
   }
   for (const auto& [key, values] : measured_durations(analyzed, {&run.simulated, 1})) {
-    for (const Nanoseconds value : values) kinds[key.kind].simulated += value;
+    for (const Nanoseconds value : values) of(key.kind).simulated += value;
   }
   const SizeTable no_sizes;
   RunComparison result;

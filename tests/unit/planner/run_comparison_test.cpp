@@ -75,6 +75,21 @@ TEST(RunComparison, CountsEveryKindAndTransfersByTheirSend) {
   EXPECT_EQ(comparison.kinds[2].count, 1);
 }
 
+TEST(RunComparison, NamesAKindThatNothingWasMeasuredOf) {
+  const Program program = test::two_rank_step();
+  VerifiedRun run = run_null(program, {});
+  for (TimedTrace& trace : run.run.traces) {
+    for (const InstructionId id : program.ids()) {
+      const OpKind kind = program.actions(id).front().kind;
+      if (kind == send_forward || kind == recv_forward) trace.spans[id] = {{-1, 0}, {-1, 0}};
+    }
+  }
+  const RunComparison comparison = compare_run(program, rendezvous(), run);
+  ASSERT_EQ(comparison.kinds.size(), 4U);
+  EXPECT_EQ(comparison.kinds[2].kind, send_forward);
+  EXPECT_EQ(comparison.kinds[2].count, 0);
+}
+
 TEST(VerifiedRun, GivenCostsPredictTheMedianStep) {
   const Program program = test::two_rank_step();
   const CostTable costs = step_costs();
