@@ -83,6 +83,22 @@ TEST(Calibrate, VariedStepsArePutTogetherOfRanksOfDifferentSteps) {
   EXPECT_FALSE(varied({a, b, a})) << "a half has one step";
 }
 
+/// Where forward transfers alone vary, a mixed step is the measured one whose rank 0 sends.
+TEST(Calibrate, AMessageOfAVariedStepHasBothEndsFromOneStep) {
+  const Schedule schedule = generate("gpipe", {.ranks = 2, .microbatches = 8}).value();
+  const AnalyzedProgram analyzed(lower(schedule, {}).value(), rendezvous());
+  const auto step = [&](Nanoseconds sends) {
+    CostTable costs = unit_cost_table({.F = 1, .B = 2, .c = 0.1});
+    costs.set({OpKind::send_forward, 0, 1, 0}, sends);
+    return run_of(analyzed, costs);
+  };
+  const TimedTrace fast = step(100'000);
+  const TimedTrace slow = step(3'000'000);
+  const auto varied =
+      calibrate({.program = &analyzed, .steps = {.traces = {fast, slow, fast, slow}}}).value().varied;
+  EXPECT_NEAR(varied->after, 0, 1e-12);
+}
+
 TEST(Calibrate, LeavesOutStepsThatWereDisturbed) {
   const AnalyzedProgram analyzed = one_f_one_b();
   const auto left_out = [&](const std::vector<double>& forwards) {
