@@ -15,21 +15,30 @@ namespace {
 
 using boost::context::fiber;
 
-/// The threads of a block, kept from one block to the next.
+/// The threads of a block. They run one after the other on one fiber, until one waits at a barrier: it keeps
+/// its fiber, and the next thread begins on another. Fibers are kept from one block to the next.
 class Lanes {
  public:
   void run(void (*kernel)(void*), void* call) {
     kernel_ = kernel;
     call_ = call;
-    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
-    while (lanes_.size() < threads) lanes_.push_back(lane());
-    while (to_next_barrier(threads)) {
+    threads_ = blockDim.x * blockDim.y * blockDim.z;
+    begun_ = 0;
+    for (;;) {
+      order_ = any_order(threads_);
+      turn_ = waiting_ = 0;
+      switch_to(next(), caller_);
+      if (waiting_ == 0) return;
+      if (waiting_ < threads_) break;
     }
+    lanes_.clear();
+    fail_check("all threads of a block come to a barrier", __FILE__, __LINE__,
+               std::to_string(waiting_) + " of " + std::to_string(threads_) + " have come");
   }
 
   void wait() {
-    waits_ = true;
-    give_back();
+    ++waiting_;
+    leave();
   }
 
   /// Of `count` blocks the one to run in turn `turn`.
@@ -37,44 +46,75 @@ class Lanes {
   void turn_round() { backwards_ = random_() % 2 == 0; }
 
  private:
-  fiber lane() {
+  struct Lane {
+    fiber at;
+    dim3 thread;
+  };
+  /// Every `stride`th of `count`, from one on that is drawn.
+  struct Order {
+    unsigned at, stride, count;
+    unsigned take() { return std::exchange(at, at + stride < count ? at + stride : at + stride - count); }
+  };
+
+  Order any_order(unsigned count) {
+    unsigned stride = 1 + static_cast<unsigned>(random_() % count);
+    while (std::gcd(stride, count) != 1) ++stride;
+    return {.at = static_cast<unsigned>(random_() % count), .stride = stride % count, .count = count};
+  }
+
+  Lane lane() {
     // No power of two, behind which all of them would share a few lines of the cache.
     constexpr std::size_t kStack = (32 << 10) + 192;
-    return fiber(std::allocator_arg, boost::context::fixedsize_stack(kStack), [this](fiber&& scheduler) {
-      scheduler_ = std::move(scheduler);
+    const auto body = [this](fiber&& never) {
       for (;;) {
-        kernel_(call_);
-        waits_ = false;
-        give_back();
+        while (begun_ < threads_) begin_thread();
+        leave();
       }
-      return std::move(scheduler_);
+      return std::move(never);
+    };
+    return {fiber(std::allocator_arg, boost::context::fixedsize_stack(kStack), body), {}};
+  }
+  void begin_thread() {
+    const unsigned i = order_.take();
+    threadIdx = i < blockDim.x
+                    ? dim3{i, 0, 0}
+                    : dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+    lanes_[current_].thread = threadIdx;
+    turn_ = ++begun_;
+    kernel_(call_);
+  }
+
+  void leave() {
+    const unsigned left = current_;
+    fiber& to = turn_ < threads_ ? next() : caller_;
+    switch_to(to, lanes_[left].at);
+  }
+  /// The fiber whose turn it is: a fresh one as long as threads have to begin.
+  fiber& next() {
+    if (begun_ < threads_) {
+      current_ = waiting_;
+      if (current_ == lanes_.size()) lanes_.push_back(lane());
+    } else {
+      current_ = order_.take();
+      ++turn_;
+      threadIdx = lanes_[current_].thread;
+    }
+    return lanes_[current_].at;
+  }
+  static void switch_to(fiber& to, fiber& left) {
+    std::move(to).resume_with([&left](fiber&& from) {
+      left = std::move(from);
+      return fiber();
     });
   }
-  void give_back() { scheduler_ = std::move(scheduler_).resume(); }
 
-  /// Whether the threads have come to a barrier, and not to the end.
-  bool to_next_barrier(unsigned threads) {
-    unsigned stride = 1 + static_cast<unsigned>(random_() % threads);
-    while (std::gcd(stride, threads) != 1) ++stride;
-    unsigned waiting = 0;
-    unsigned i = static_cast<unsigned>(random_() % threads);
-    for (unsigned turn = 0; turn < threads; ++turn, i = (i + stride) % threads) {
-      threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-      lanes_[i] = std::move(lanes_[i]).resume();
-      waiting += waits_ ? 1 : 0;
-    }
-    if (waiting == 0 || waiting == threads) return waiting > 0;
-    lanes_.clear();
-    fail_check("all threads of a block come to a barrier", __FILE__, __LINE__,
-               std::to_string(waiting) + " of " + std::to_string(threads) + " have come");
-  }
-
-  fiber scheduler_;
-  std::vector<fiber> lanes_;
+  fiber caller_;
+  std::vector<Lane> lanes_;
   std::minstd_rand random_;
   void (*kernel_)(void*) = nullptr;
   void* call_ = nullptr;
-  bool waits_ = false;
+  Order order_{};
+  unsigned threads_ = 0, begun_ = 0, turn_ = 0, waiting_ = 0, current_ = 0;
   bool backwards_ = false;
 };
 
