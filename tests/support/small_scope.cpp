@@ -108,6 +108,10 @@ struct Choice {
   std::vector<Action> compute;
   std::vector<Action> communication;
   std::vector<Action> both;
+
+  [[nodiscard]] const std::vector<Action>& with_transfers() const {
+    return both.empty() ? communication : both;
+  }
 };
 
 std::vector<Choice> choices_of(const SmallScope& scope, int rank) {
@@ -265,8 +269,14 @@ std::vector<Row> rows_of(const SmallScope& scope, const Choice& first, const Cho
   return rows;
 }
 
-bool has_group(const Row& row) {
-  return std::ranges::any_of(row, [](const Unit& unit) { return unit.size() > 1; });
+/// Whether `pair_up` would make a group of these.
+bool has_pair(const std::vector<Action>& a, const std::vector<Action>& b) {
+  return std::ranges::adjacent_find(a, [&](const Action& first, const Action& second) {
+           if (!is_transfer(first.kind) || !is_transfer(second.kind)) return false;
+           const auto one = std::ranges::find(b, counterpart(first, RankId(0)));
+           const auto other = std::ranges::find(b, counterpart(second, RankId(0)));
+           return one != b.end() && other != b.end() && std::abs(one - other) == 1;
+         }) != a.end();
 }
 
 /// Exchanging the microbatches makes the first F of rank 0 one of the first microbatch.
@@ -325,10 +335,9 @@ std::size_t for_each_small_program(const SmallScope& scope, std::size_t stride,
   for (const Choice& a : first) {
     if (is_renamed(a)) continue;
     for (const Choice& b : second) {
-      const std::vector<Row> rows = rows_of(scope, a, b);
-      if (scope.grouping == Grouping::paired && !has_group(rows[0])) continue;
+      if (scope.grouping == Grouping::paired && !has_pair(a.with_transfers(), b.with_transfers())) continue;
       if (number++ % stride != 0) continue;
-      ProgramDraft draft = draft_of(rows, scope.posting);
+      ProgramDraft draft = draft_of(rows_of(scope, a, b), scope.posting);
       communicators.apply(draft);
       visit(program(pipeline, std::move(draft)));
     }
