@@ -1,6 +1,8 @@
 """Runs the commands of the documents and compares what they print.
 
-usage: commands.py REPOSITORY PPSIM [DOCUMENT...]
+usage: commands.py REPOSITORY PPSIM [PATTERN...]
+
+Runs the documents that match a pattern, or one of DOCUMENTS, and not one that begins with `!`.
 
 Blocks with lines that begin with `$ ` are sessions: what follows a command is what it prints, with stderr or without. A
 line of `...` stands for any lines, `...` within a line for any text; the line that names the transport may be left out.
@@ -133,7 +135,9 @@ def run(one: Session, folder: str, environment: dict[str, str]) -> str:
 
 def main(repository: str, ppsim: str, *names: str) -> int:
     root = pathlib.Path(repository).resolve()
-    documents = [root / name for name in names] or sorted(path for pattern in DOCUMENTS for path in root.glob(pattern))
+    left_out = {path for name in names if name.startswith("!") for path in root.glob(name[1:])}
+    patterns = [name for name in names if not name.startswith("!")] or DOCUMENTS
+    documents = sorted({path for pattern in patterns for path in root.glob(pattern)} - left_out)
     environment = os.environ | {
         "PATH": f"{pathlib.Path(ppsim).resolve().parent}:{os.environ['PATH']}", "COLUMNS": "80",
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
