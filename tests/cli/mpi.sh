@@ -61,13 +61,13 @@ expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi
 RANK=0 WORLD_SIZE=2 expect_error 2 "do not understand each other" "expected mpirun" run 1f1b --ranks 2 --microbatches 4 --transport mpi
 
 # A hang: the lines of a run in one process.
-expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o job-hang.json
-expect_exit 4 run job-hang.json --unverified
+expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o "$work/job-hang.json"
+expect_exit 4 run "$work/job-hang.json" --unverified
 grep "waits for" stderr >alone
-expect_mpi 4 2 run job-hang.json --unverified
+expect_mpi 4 2 run "$work/job-hang.json" --unverified
 grep "waits for" stderr >together
 cmp alone together || fail "another report than in one process"
-expect_mpi 4 2 run job-hang.json
+expect_mpi 4 2 run "$work/job-hang.json"
 expect_err "deadlock_free is refuted"
 expect_nothing_left
 

@@ -141,6 +141,7 @@ def main(repository: str, ppsim: str, *names: str) -> int:
     environment = os.environ | {
         "PATH": f"{pathlib.Path(ppsim).resolve().parent}:{os.environ['PATH']}", "COLUMNS": "80",
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",  # two processes on two processors would poll without a pause
     }
     count, wrong = 0, []
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
