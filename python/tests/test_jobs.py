@@ -100,6 +100,29 @@ def test_what_torchtitan_would_refuse_is_said(config, wrong):
     assert refused.value.code == "refused" and len(refused.value.problems) == 1
 
 
+@pytest.mark.parametrize(
+    "degrees, wrong",
+    [
+        ((6, 1, 2, 1), "found 6, 1 x 1 x 2, expected a divisor of 2"),
+        ((6, 3, 2, 1), ""),
+        ((6, -1, 1, 1), ""),
+        ((4, 1, 1, 4), ""),
+        ((4, 2, 1, 1), "found 4, 2 x 1 x 1"),
+        ((0, 2, 1, 1), "expert_parallel_degree is out of range"),
+    ],
+)
+def test_experts_are_spread_over_shards_of_data(degrees, wrong):
+    names = ("expert_parallel", "data_parallel_shard", "tensor_parallel", "context_parallel")
+    config = job(degree=4)
+    config["parallelism"] |= {f"{name}_degree": degree for name, degree in zip(names, degrees, strict=True)}
+    if not wrong:
+        assert ppsim.torch.check(config).ok
+        return
+    with pytest.raises(ppsim.JobError, match=wrong) as refused:
+        ppsim.torch.check(config)
+    assert len(refused.value.problems) == 1
+
+
 def test_compiling_the_loss_alone_goes_with_a_split_backward():
     config = job(degree=4, schedule="ZBVZeroBubble", compile={"enable": True, "components": ["loss"]})
     assert ppsim.torch.check(config).ok

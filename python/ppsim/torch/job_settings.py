@@ -15,6 +15,10 @@ from ppsim.errors import Error, FileError
 #: What torchtitan takes where a key is missing; for keys without an entry nothing.
 _DEFAULTS: dict[tuple[str, str], Any] = {
     ("training", "local_batch_size"): 8,
+    ("parallelism", "data_parallel_shard_degree"): -1,
+    ("parallelism", "tensor_parallel_degree"): 1,
+    ("parallelism", "context_parallel_degree"): 1,
+    ("parallelism", "expert_parallel_degree"): 1,
     ("parallelism", "pipeline_parallel_degree"): 1,
     ("parallelism", "pipeline_parallel_schedule"): "1F1B",
     ("parallelism", "pipeline_parallel_microbatch_size"): 1,

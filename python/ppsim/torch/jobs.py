@@ -115,6 +115,7 @@ class _Reader:
     def job(self) -> Job:
         try:
             self._problems += self._settings.unread()
+            self._check_experts()
             kind = self._kind()
             ranks = self._settings.number("parallelism", PP + "degree")
             microbatches = self._microbatches()
@@ -142,6 +143,26 @@ class _Reader:
 
     def _note(self, message: str, key: str, **details: str) -> None:
         self._problems.append(self._error(message, key, **details))
+
+    def _check_experts(self) -> None:
+        """What ParallelDims asserts: experts are spread over ranks that have other parts of the tokens."""
+        experts = self._settings.number("parallelism", "expert_parallel_degree")
+        shards = self._settings.typed("parallelism", "data_parallel_shard_degree", int, "a whole number, or -1")
+        if experts == 1 or shards < 1:  # -1: as many as the GPUs leave
+            return
+        context, tensor = (
+            self._settings.number("parallelism", f"{group}_parallel_degree") for group in ("context", "tensor")
+        )
+        if shards * context * tensor % experts:
+            self._problems.append(
+                self._settings.error(
+                    "expert_parallel_degree does not divide data_parallel_shard_degree x context x tensor",
+                    "parallelism",
+                    "expert_parallel_degree",
+                    found=f"{experts}, {shards} x {context} x {tensor}",
+                    expected=f"a divisor of {shards * context * tensor}, or another data_parallel_shard_degree",
+                )
+            )
 
     def _kind(self) -> _Kind:
         name = self._settings.typed("parallelism", PP + "schedule", str, "the name of a schedule")
