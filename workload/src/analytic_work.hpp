@@ -24,6 +24,14 @@ inline constexpr double kFloat32 = 4;
   return kBf16;
 }
 
+/// The model as a tensor-parallel group computes it: where there are fewer heads of keys and values than
+/// GPUs, each GPU has a whole one, which others have as well.
+[[nodiscard]] inline ModelDescription with_whole_heads(const Workload& workload) {
+  ModelDescription model = workload.model;
+  model.kv_heads = std::max<std::int64_t>(model.kv_heads, workload.parallelism.tensor);
+  return model;
+}
+
 /// GPUs that share an expert where experts have a group of their own.
 [[nodiscard]] inline int expert_split(const Workload& workload) {
   return workload.stack.split_experts && workload.parallelism.expert > 1 ? workload.parallelism.tensor : 1;

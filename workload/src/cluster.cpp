@@ -40,6 +40,16 @@ Expected<void> check_positive(const Parallelism& p) {
       {.found = std::to_string(p.sequence), .expected = "0 (the model's) to " + std::to_string(kLongest)});
 }
 
+/// A rank has whole heads of keys and values: some of them, or one that other ranks have, too.
+/// Source: Megatron-Core, num_query_groups of TransformerConfig.
+Expected<void> check_key_heads(const Parallelism& p, const ModelDescription& model) {
+  if (model.kv_lora > 0 || model.kv_heads % p.tensor == 0 || p.tensor % model.kv_heads == 0) return {};
+  const std::string tensor = std::to_string(p.tensor);
+  return make_error(
+      ErrorCode::bad_argument, "the heads of keys and values must be a multiple or a divisor of tp",
+      {.found = std::to_string(model.kv_heads), .expected = "a multiple or a divisor of " + tensor});
+}
+
 }  // namespace
 
 Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {
@@ -82,6 +92,7 @@ Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& m
         divides("tp x cp x dp", std::int64_t{p.tensor} * p.context * p.data, "ep", p.expert)}) {
     if (!good) return good;
   }
+  if (auto good = check_key_heads(p, model); !good) return good;
   if (p.expert > 1) return divides("the number of experts", model.experts, "ep", p.expert);
   return {};
 }

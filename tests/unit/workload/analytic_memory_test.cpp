@@ -35,6 +35,20 @@ TEST(Analytic, ShardedParametersTakeTheirShare) {
   EXPECT_EQ(bytes(TensorKind::optimizer_state), state);
 }
 
+/// With TP8 a rank has a head of keys and values, whether it is its own or one that all ranks have.
+TEST(Analytic, FewHeadsOfKeysAndValuesAreWholeOnEachRank) {
+  Workload workload = llama();
+  workload.parallelism.tensor = 8;
+  workload.model.kv_heads = 8;
+  const auto own = analytic_costs(workload, test::chain(4, 4, 64));
+  workload.model.kv_heads = 1;
+  const auto shared = analytic_costs(workload, test::chain(4, 4, 64));
+  ASSERT_TRUE(own && shared);
+  EXPECT_EQ(own->tables, shared->tables);
+  workload.model.kv_heads = 16;
+  EXPECT_NE(own->tables, analytic_costs(workload, test::chain(4, 4, 64))->tables);
+}
+
 /// Moments of Adam in bf16, beside float32 weights.
 TEST(Analytic, MomentsMayBeShort) {
   Workload workload = llama();

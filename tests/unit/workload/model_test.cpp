@@ -241,5 +241,23 @@ TEST(Parallelism, ChecksDivisibility) {
   EXPECT_FALSE(check_parallelism(p, model("llama3-70b"), cluster).has_value());
 }
 
+/// As Megatron-Core has it: a rank has some whole heads of keys and values, or one that others have, too.
+TEST(Parallelism, RanksHaveWholeHeadsOfKeysAndValues) {
+  const ClusterDescription cluster = cluster_from_name("dgx-h100", 1).value();
+  const auto refused = [&](const std::string& name, int tensor) -> std::string {
+    const auto good = check_parallelism({.tensor = tensor, .data = 8 / tensor, .global_batch_size = 8},
+                                        model(name), cluster);
+    return good ? "" : to_string(good.error());
+  };
+  EXPECT_EQ(
+      refused("llama3-8b:heads=24,kv_heads=3", 2),
+      "the heads of keys and values must be a multiple or a divisor of tp (found 3, expected a multiple "
+      "or a divisor of 2)");
+  EXPECT_EQ(refused("llama3-8b:heads=24,kv_heads=3", 1), "");
+  EXPECT_EQ(refused("llama3-8b:kv_heads=1", 8), "");
+  EXPECT_EQ(refused("llama3-8b:kv_heads=4", 8), "");
+  EXPECT_EQ(refused("llama3-8b:kv_heads=4", 2), "");
+}
+
 }  // namespace
 }  // namespace ppsim

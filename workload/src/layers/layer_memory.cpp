@@ -4,7 +4,10 @@
 
 namespace ppsim::workload {
 LayerMemory::LayerMemory(const Workload& workload, double tokens)
-    : model_(workload.model), spread_(workload.parallelism), stack_(workload.stack), tokens_(tokens) {}
+    : model_(with_whole_heads(workload)),
+      spread_(workload.parallelism),
+      stack_(workload.stack),
+      tokens_(tokens) {}
 
 bool LayerMemory::is_mixture(std::int64_t layer) const {
   return model_.experts > 0 && layer >= model_.first_dense_layers;

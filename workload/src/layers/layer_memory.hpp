@@ -28,7 +28,7 @@ class LayerMemory {
   [[nodiscard]] double quantised_copies() const;
   void add_parameters(std::int64_t layer, LayerWork& work) const;
 
-  const ModelDescription& model_;
+  ModelDescription model_;  ///< with whole heads
   const Parallelism& spread_;
   const SoftwareStack& stack_;
   double tokens_ = 0;

@@ -9,7 +9,7 @@
 namespace ppsim::workload {
 
 LayerTimer::LayerTimer(const Workload& workload)
-    : model_(workload.model),
+    : model_(with_whole_heads(workload)),
       spread_(workload.parallelism),
       stack_(workload.stack),
       split_(expert_split(workload)),

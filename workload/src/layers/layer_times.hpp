@@ -109,7 +109,7 @@ class LayerTimer {
   [[nodiscard]] double exposed(bool overlapped, double seconds) const;
   [[nodiscard]] double load(double token_bytes) const;
 
-  const ModelDescription& model_;
+  ModelDescription model_;  ///< with whole heads
   const Parallelism& spread_;
   const SoftwareStack& stack_;
   int split_;  ///< GPUs that share an expert

@@ -52,8 +52,9 @@ struct Parallelism {
 
 std::ostream& operator<<(std::ostream& out, const Parallelism& parallelism);
 
-/// Errors: bad_argument naming what does not divide (heads by tp, batch by dp x microbatch, experts by ep,
-/// GPUs of the cluster by the product) with found and expected figures.
+/// Errors: bad_argument naming what does not divide (heads by tp, heads of keys and values by tp or tp by
+/// them, batch by dp x microbatch, experts by ep, GPUs of the cluster by the product) with found and expected
+/// figures.
 [[nodiscard]] Expected<void> check_parallelism(const Parallelism& parallelism, const ModelDescription& model,
                                                const ClusterDescription& cluster);
 
