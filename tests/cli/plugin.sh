@@ -88,6 +88,9 @@ expect_error 2 "no-table" "format" simulate gpipe --ranks 2 --microbatches 1 --c
 expect_error 2 "by-stage: the table lacks" "no cost of I of stage 0" simulate zb-h1 --ranks 2 --microbatches 2 --costs by-stage --plugin mine.so
 expect_error 2 "by-stage" "" simulate gpipe --ranks 2 --microbatches 1 --costs by-stage
 
+expect_error 2 "plan searches the schedules of ppsim alone" "found --plugin" plan --model llama3-8b --cluster dgx-h100 --nodes 1 \
+  --global-batch-size 8 --plugin mine.so
+expect_error 2 "study evaluates the schedules of ppsim alone" "found --plugin" study run points.json --plugin mine.so
 expect_error 2 "all-then-all: one chunk a rank" "mine.so" simulate all-then-all "${size[@]}" --chunks 2 --unit F=1 --plugin mine.so
 expect_error 2 "broken:1:2: not an action" "found 0FOO" simulate broken "${size[@]}" --unit F=1 --plugin mine.so
 expect_error 2 "no schedule \"all-then-all\"" "" simulate all-then-all "${size[@]}" --unit F=1

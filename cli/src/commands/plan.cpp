@@ -11,6 +11,7 @@
 #include "options/plan_options.hpp"
 #include "options/transport_choice.hpp"
 #include "plan_page.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/workload/validated.hpp"
@@ -255,6 +256,7 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
 }
 
 Expected<int> run(const PlanOptions& options, const Output& output) {
+  PPSIM_RETURN_IF_ERROR(refuse_plugins("plan searches"));
   if (output.json && !options.format.empty())
     return make_error(ErrorCode::bad_argument, "--emit and --json both print the best plan",
                       {.found = "--emit " + options.format + " --json", .expected = "one of the two"});

@@ -12,6 +12,7 @@
 
 #include "command_line/validators.hpp"
 #include "options/option_uses.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/study.hpp"
 #include "processes/interruption.hpp"
@@ -253,6 +254,7 @@ const std::vector<OptionUse>& action_options() {
 
 Expected<int> run(const StudyOptions& options, const Command& command, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_uses(command, action_options(), options.action));
+  PPSIM_RETURN_IF_ERROR(refuse_plugins("study evaluates"));
   if (options.action == "run" || options.action == "resume") return run_points(options, output);
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);

@@ -185,6 +185,12 @@ Expected<void> load_plugin(const std::string& path) {
 std::vector<PluginOffer> plugin_schedules() { return offers(schedules()); }
 std::vector<PluginOffer> plugin_cost_models() { return offers(cost_models()); }
 
+Expected<void> refuse_plugins(const std::string& what) {
+  if (plugin_schedules().empty() && plugin_cost_models().empty()) return {};
+  return make_error(ErrorCode::bad_argument, what + " the schedules of ppsim alone",
+                    {.found = "--plugin", .expected = "ppsim simulate or ppsim compare, which take it"});
+}
+
 bool has_plugin_schedule(const std::string& name) { return find(schedules(), name) != nullptr; }
 
 std::optional<Expected<std::string>> text_from_plugin(const std::string& name,

@@ -21,6 +21,10 @@ struct PluginOffer {
 [[nodiscard]] std::vector<PluginOffer> plugin_schedules();
 [[nodiscard]] std::vector<PluginOffer> plugin_cost_models();
 
+/// Of a command that takes neither from plugins; `what` it does, such as "plan searches".
+/// Errors: bad_argument where plugins are loaded.
+[[nodiscard]] Expected<void> refuse_plugins(const std::string& what);
+
 [[nodiscard]] bool has_plugin_schedule(const std::string& name);
 
 /// The text of a schedule of a plugin, `name`; nothing where no plugin has it.
