@@ -45,6 +45,28 @@ expect_err "nothing to fix"
 expect_exit 2 plan "${job[@]}" --fix pp=2 --fix pp=4
 expect_err "pp is fixed twice"
 expect_exit 2 plan "${job[@]}" --nodes 0
+
+# Fixed values are searched as they are, and what stands against all of them is told.
+two=(--model llama3-8b:layers=8,sequence=2048 --cluster dgx-h100 --nodes 2 --global-batch-size 48)
+expect_exit 0 plan "${two[@]}" --fix microbatch-size=3 --fix tp=2 --fix pp=2 --fix dp=4 --fix schedule=1f1b --top 1 --json
+expect_json '"TP2 PP2 DP4, microbatch 3" in d["plans"][0]["plan"] and "--microbatch-size 3" in d["plans"][0]["command"]'
+expect_exit 0 plan "${two[@]}" --fix microbatch-size=2+3 --fix tp=2 --fix pp=2 --fix schedule=1f1b --fix recompute=none --json
+expect_json 'sorted({p["plan"].split("microbatch ")[1][0] for p in d["plans"]}) == ["2", "3"]'
+expect_exit 0 plan "${two[@]}" --fix pp=1 --fix schedule=1f1b --top 1 --against microbatch-size=3,tp=2,pp=2,dp=4,schedule=1f1b --json
+expect_json '"microbatch 3" in d["against"][0]["plan"]'
+expect_error 2 "the number of heads must be a multiple of tp" "found 32, expected a multiple of 3" plan --model llama3-8b --cluster dgx-h100 \
+  --nodes 3 --global-batch-size 48 --fix tp=3
+expect_error 2 "tp x pp x cp must divide the number of GPUs" "found tp=3, expected a divisor of 16" plan "${two[@]}" --fix tp=3
+expect_error 2 "tp x pp x cp must divide the number of GPUs" "found tp=8, pp=4, expected a divisor of 16" plan "${two[@]}" --fix tp=8 --fix pp=4
+expect_error 2 "a pipeline has at most as many ranks as layers" "found pp=7, expected at most 6" plan --model llama3-8b:layers=6 --cluster dgx-h100 \
+  --nodes 7 --global-batch-size 56 --fix pp=7
+expect_error 2 "the global batch must be a multiple of dp x microbatch size" "found 48, expected a multiple of 20" plan "${two[@]}" \
+  --fix microbatch-size=5 --fix tp=2 --fix pp=2 --fix dp=4
+expect_error 2 "tp x pp x dp x cp must be the number of GPUs" "found tp=4, pp=2, dp=4, expected dp=2 on 16 GPUs" plan "${two[@]}" --fix tp=4 \
+  --fix pp=2 --fix dp=4 --fix cp=1
+expect_error 2 "a multiple or a divisor of tp" "found 3" plan --model llama3-8b:heads=24,kv_heads=3 --cluster dgx-h100 --nodes 1 \
+  --global-batch-size 48 --fix tp=2
+expect_error 2 "is tp=2,pp=2,dp=2" "expected dp=4 on 16 GPUs" plan "${two[@]}" --fix pp=2 --against tp=2,pp=2,dp=2
 expect_error 2 "unknown transport" foo plan "${job[@]}" --transport foo
 expect_error 2 "no value of schedule" pipedream plan "${job[@]}" --fix schedule=pipedream
 expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --emit maxtext

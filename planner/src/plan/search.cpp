@@ -56,14 +56,16 @@ class PlanSearch {
   PlanSearch(const PlanRequest& request, Space space) : request_(request), space_(std::move(space)) {}
 
   Expected<Plan> run() {
-    const std::vector<GpuSpread> spreads = space_.spreads();
-    plan_.counts.spreads = static_cast<std::int64_t>(spreads.size());
-    for (const GpuSpread& spread : spreads) {
+    const Spreads spreads = space_.spreads();
+    plan_.counts.spreads = static_cast<std::int64_t>(spreads.possible.size());
+    for (const GpuSpread& spread : spreads.possible) {
       if (stopped()) return end(false);
       add_spread(spread, 0, false);
       if (hides_exchange()) add_spread(spread, 0, true);
     }
-    if (made_ == 0 && plan_.counts.misfits == 0) return nothing_to_search();
+    if (made_ == 0 && plan_.counts.misfits == 0) {
+      return refusal_ ? tl::unexpected(*refusal_) : spreads.none("no parallelism is possible");
+    }
     while (!queue_.empty()) {
       const Node node = queue_.top();
       queue_.pop();
@@ -304,13 +306,6 @@ class PlanSearch {
       if (static_cast<double>(node.score.first) <= most) plan_.front.push_back(*node.row);
       min_second_ = node.score.second;
     }
-  }
-
-  [[nodiscard]] tl::unexpected<Error> nothing_to_search() const {
-    if (refusal_) return tl::unexpected(*refusal_);
-    return make_error(ErrorCode::bad_argument, "no parallelism is possible",
-                      {.found = "global batch " + std::to_string(request_.work.parallelism.global_batch_size),
-                       .expected = "one that some dp divides, and fixed values that divide the GPUs"});
   }
 
   Expected<Plan> end(bool complete) {

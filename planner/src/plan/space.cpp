@@ -20,10 +20,21 @@ constexpr std::array<std::string_view, 12> kPlanKeys = {
 constexpr std::array<std::string_view, 5> kOtherTraining = {"pipedream", "pipedream-2bw", "building-block",
                                                             "spmd-gpipe", "spmd-circular"};
 
+constexpr const char* kNotOfGpus = "tp x pp x cp must divide the number of GPUs";
+
 tl::unexpected<Error> not_a_value(const std::string& key, const std::string& value,
                                   const std::string& expected) {
   return make_error(ErrorCode::bad_argument, "no value of " + key,
                     {.found = key + "=" + value, .expected = expected});
+}
+
+/// "tp=8, pp=4", of those that are more than one.
+std::string product_text(const std::vector<std::pair<std::string, int>>& groups) {
+  std::string text;
+  for (const auto& [key, size] : groups) {
+    if (size > 1) text += (text.empty() ? "" : ", ") + key + "=" + std::to_string(size);
+  }
+  return text;
 }
 
 std::vector<int> divisors(int number) {
@@ -98,6 +109,9 @@ Expected<void> Space::read_counts() {
       if (value < 1) return not_a_value(key, text, "a whole number from 1 on");
       counts_[key].push_back(value);
     }
+    std::vector<int>& values = counts_[key];
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
   }
   return {};
 }
@@ -169,50 +183,107 @@ Workload Space::workload(const GpuSpread& spread, Recompute recompute, LayoutRul
   return work;
 }
 
-std::vector<GpuSpread> Space::spreads() const {
-  std::vector<GpuSpread> result;
+void Spreads::refuse(Error error) {
+  if (std::ranges::find(refused, error.message, &Error::message) == refused.end())
+    refused.push_back(std::move(error));
+}
+
+void Spreads::refuse(const std::string& message, const std::string& found, const std::string& expected) {
+  refuse({ErrorCode::bad_argument, message, {.found = found, .expected = expected}});
+}
+
+tl::unexpected<Error> Spreads::none(std::string_view message) const {
+  std::string text = std::string(message) + ": ";
+  if (refused.size() > 1) {
+    for (const Error& error : refused) text += (&error == &refused.front() ? "" : "; ") + to_string(error);
+    return make_error(ErrorCode::bad_argument, text);
+  }
+  const Error reason = refused.empty() ? unfilled.value_or(Error{}) : refused.front();
+  return make_error(ErrorCode::bad_argument, text + reason.message, reason.place);
+}
+
+Spreads Space::spreads() const {
+  Spreads result;
   for (const int nodes : nodes_) add_spreads(nodes, result);
   return result;
 }
 
-void Space::add_spreads(int nodes, std::vector<GpuSpread>& spreads) const {
+/// Those that are fixed, whether they divide or not, or else those that are searched.
+std::vector<int> Space::values(const std::string& key, const std::vector<int>& searched) const {
+  const auto given = counts_.find(key);
+  return given == counts_.end() ? searched : given->second;
+}
+
+void Space::add_spreads(int nodes, Spreads& spreads) const {
   const ClusterDescription own = cluster(nodes);
   const int gpus = own.gpu_count();
   Parallelism groups = request_->work.parallelism;
-  for (const int tp : divisors(gpus)) {
-    for (const int cp : divisors(gpus / tp)) {
-      for (const int pp : divisors(gpus / tp / cp)) {
-        groups.tensor = tp;
-        groups.context = cp;
-        groups.pipeline = pp;
-        groups.data = gpus / tp / cp / pp;
-        if (!allows("tp", tp) || !allows("cp", cp) || !allows("pp", pp) || !allows("dp", groups.data))
-          continue;
-        if (pp > request_->work.model.layers) continue;
-        add_with_groups(own, groups, spreads);
+  for (const int tp : values("tp", divisors(gpus))) {
+    groups.tensor = tp;
+    if (gpus % tp != 0) {
+      spreads.refuse(kNotOfGpus, product_text({{"tp", tp}}), "a divisor of " + std::to_string(gpus));
+      continue;
+    }
+    for (const int cp : values("cp", divisors(gpus / tp))) {
+      groups.context = cp;
+      if (gpus / tp % cp == 0) {
+        add_with_pipeline(own, groups, spreads);
+      } else {
+        spreads.refuse(kNotOfGpus, product_text({{"tp", tp}, {"cp", cp}}),
+                       "a divisor of " + std::to_string(gpus));
       }
     }
   }
 }
 
+void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism groups, Spreads& spreads) const {
+  const int gpus = cluster.gpu_count();
+  const int left = gpus / groups.tensor / groups.context;
+  for (const int pp : values("pp", divisors(left))) {
+    const std::string own = product_text({{"tp", groups.tensor}, {"cp", groups.context}, {"pp", pp}});
+    if (left % pp != 0) {
+      spreads.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
+    } else if (pp > request_->work.model.layers) {
+      spreads.refuse("a pipeline has at most as many ranks as layers", "pp=" + std::to_string(pp),
+                     "at most " + std::to_string(request_->work.model.layers));
+    } else if (!allows("dp", left / pp)) {
+      if (spreads.unfilled) continue;
+      spreads.unfilled =
+          Error{ErrorCode::bad_argument,
+                "tp x pp x dp x cp must be the number of GPUs of the cluster",
+                {.found = own + (own.empty() ? "" : ", ") + "dp=" + std::to_string(counts_.at("dp").front()),
+                 .expected = "dp=" + std::to_string(left / pp) + " on " + std::to_string(gpus) + " GPUs"}};
+    } else {
+      groups.pipeline = pp;
+      groups.data = left / pp;
+      add_with_groups(cluster, groups, spreads);
+    }
+  }
+}
+
 void Space::add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
-                            std::vector<GpuSpread>& spreads) const {
+                            Spreads& spreads) const {
   const ModelDescription& model = request_->work.model;
   const int members = groups.tensor * groups.context * groups.data;
-  std::vector<int> experts = {1};
-  if (model.experts > 0) experts = divisors(members);
-  for (const int ep : experts) {
-    for (const int size : powers_of_two(std::max(1, groups.global_batch_size / groups.data))) {
-      if (!allows("ep", ep) || !allows("microbatch-size", size)) continue;
+  const std::vector<int> sizes = powers_of_two(std::max(1, groups.global_batch_size / groups.data));
+  for (const int ep : values("ep", model.experts > 0 ? divisors(members) : std::vector{1})) {
+    if (ep > 1 && model.experts == 0) {
+      spreads.refuse("ep needs a model with experts", "ep=" + std::to_string(ep), "ep=1");
+      continue;
+    }
+    for (const int size : values("microbatch-size", sizes)) {
       Parallelism spread = groups;
       spread.expert = ep;
       spread.microbatch_size = size;
-      if (!check_parallelism(spread, model, cluster)) continue;
+      if (const auto good = check_parallelism(spread, model, cluster); !good) {
+        spreads.refuse(good.error());
+        continue;
+      }
       for (const DataType type : types_) {
         for (const bool sharded : sharded_) {
           spread.dtype = type;
           spread.sharded_parameters = sharded;
-          spreads.push_back({cluster.nodes, spread});
+          spreads.possible.push_back({cluster.nodes, spread});
         }
       }
     }

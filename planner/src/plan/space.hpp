@@ -21,6 +21,18 @@ struct ScheduleChoice {
   std::optional<int> chunks;
 };
 
+/// The ways to spread a model, and why others are none.
+struct Spreads {
+  std::vector<GpuSpread> possible;
+  std::vector<Error> refused;     ///< the first of each message
+  std::optional<Error> unfilled;  ///< the first of fixed values that fill other GPUs than there are
+
+  void refuse(Error error);
+  void refuse(const std::string& message, const std::string& found, const std::string& expected);
+  /// Why there is none. Requires: none is possible.
+  [[nodiscard]] tl::unexpected<Error> none(std::string_view message) const;
+};
+
 /// The values of each dimension that a request leaves.
 class Space {
  public:
@@ -29,7 +41,7 @@ class Space {
   [[nodiscard]] static Expected<Space> make(const PlanRequest& request);
 
   /// All that check_parallelism accepts, in a fixed order.
-  [[nodiscard]] std::vector<GpuSpread> spreads() const;
+  [[nodiscard]] Spreads spreads() const;
   /// From the one whose steps are shortest on.
   [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
@@ -44,9 +56,10 @@ class Space {
   Expected<void> read_counts();
   Expected<void> read_words();
   [[nodiscard]] bool allows(const std::string& key, int value) const;
-  void add_spreads(int nodes, std::vector<GpuSpread>& spreads) const;
-  void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
-                       std::vector<GpuSpread>& spreads) const;
+  [[nodiscard]] std::vector<int> values(const std::string& key, const std::vector<int>& searched) const;
+  void add_spreads(int nodes, Spreads& spreads) const;
+  void add_with_pipeline(const ClusterDescription& cluster, Parallelism groups, Spreads& spreads) const;
+  void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups, Spreads& spreads) const;
   void add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const;
 
   const PlanRequest* request_;

@@ -109,13 +109,10 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
   const std::vector<std::string> chunk_words = chunks ? items.at("chunks") : std::vector<std::string>();
   for (auto& [key, values] : items) only.fixed[key] = values;
   PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(only));
-  const std::vector<GpuSpread> spreads = space.spreads();
-  if (spreads.empty()) {
-    return make_error(ErrorCode::bad_argument, "no parallelism of these GPUs and this batch",
-                      {.found = std::string(text),
-                       .expected = "tp x pp x dp x cp = " + std::to_string(only.work.cluster.gpu_count())});
-  }
-  PlanChoice choice{.nodes = spreads.front().nodes, .spread = spreads.front().parallelism};
+  const Spreads spreads = space.spreads();
+  if (spreads.possible.empty())
+    return spreads.none("no parallelism of these GPUs and this batch is " + std::string(text));
+  PlanChoice choice{.nodes = spreads.possible.front().nodes, .spread = spreads.possible.front().parallelism};
   choice.spread.recompute = space.recomputes().front();
   choice.layout = space.layouts().front();
   choice.schedule = only.fixed["schedule"].front();
