@@ -22,6 +22,7 @@ expect_exit 0 export megatron 1f1b --ranks 4 --microbatches 8 -o megatron --json
 expect_json 'd["framework"] == "megatron" and d["files"] == ["megatron/megatron.args"] and "8" in d["notes"][0]'
 expect_exit 0 export maxtext gpipe --ranks 4 --microbatches 8 -o maxtext
 grep -q num_pipeline_microbatches=8 maxtext/maxtext.args || fail "microbatches"
+expect_out "ici_pipeline_parallelism x dcn_pipeline_parallelism has to be 4"
 
 expect_error 4 "Megatron-LM has no such schedule" "1f1b" export megatron zb-h1 --ranks 4 --microbatches 8 -o x
 expect_error 4 "every stage needs a backward" "0 B" export torchtitan forward-only --ranks 2 --microbatches 2 -o x

@@ -269,7 +269,8 @@ Expected<int> run(const PlanOptions& options, const Output& output) {
   if (output.json) output.print(answer_json(options, answer));
   if (!found) return print_none(options, answer, output);
   if (!options.format.empty()) {
-    std::cout << emitted(options, answer.plan.best.front());
+    PPSIM_ASSIGN_OR_RETURN(const auto settings, emitted(options, answer.request, answer.plan.best));
+    std::cout << settings;
   } else if (!output.json) {
     print_found(options, answer);
   }

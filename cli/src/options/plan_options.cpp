@@ -7,7 +7,7 @@
 #include "command_line/validators.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
-#include "ppsim/planner/export.hpp"
+#include "ppsim/planner/plan_settings.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -59,109 +59,6 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   costs.recompute = as_text(choice.spread.recompute);
   costs.layout = choice.layout == LayoutRule::even ? "even" : "auto";
   return costs;
-}
-
-/// The settings that these few lines leave to `ppsim export`, or to the user.
-std::string left_out(const PlanRow& row, const std::string& framework) {
-  const Parallelism& spread = row.choice.spread;
-  std::string text;
-  if (framework != "torchtitan") text += "# the stages of each rank: ppsim export " + framework + "\n";
-  if (row.layout.mtp() > 0 && framework == "torchtitan")
-    text += "# not written: multi-token prediction, which torchtitan does not have\n";
-  if (spread.dtype != DataType::bf16)
-    text += "# not written: the number format of products, which is not bf16\n";
-  if (spread.sharded_parameters && framework != "torchtitan")
-    text += "# not written: parameters sharded over replicas\n";
-  return text;
-}
-
-std::string megatron(const PlanRow& row) {
-  const Parallelism& spread = row.choice.spread;
-  std::ostringstream text;
-  text << "--tensor-model-parallel-size " << spread.tensor << '\n'
-       << "--pipeline-model-parallel-size " << spread.pipeline << '\n';
-  if (spread.context > 1) text << "--context-parallel-size " << spread.context << '\n';
-  if (spread.expert > 1) text << "--expert-model-parallel-size " << spread.expert << '\n';
-  if (spread.pipeline > 1)
-    text << "--pipeline-model-parallel-layout " << shell_word(layout_text(row.layout)) << '\n';
-  text << "--micro-batch-size " << spread.microbatch_size << '\n'
-       << "--global-batch-size " << spread.global_batch_size << '\n';
-  if (spread.tensor > 1) text << "--sequence-parallel\n";
-  if (spread.recompute.any(Recompute::full))
-    text << "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
-  if (spread.recompute.any(Recompute::selective))
-    text << "--recompute-granularity selective --recompute-modules layernorm mlp\n";
-  text << "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n";
-  text << "--bf16\n";
-  if (row.choice.schedule != "interleaved-1f1b" && row.choice.schedule != "1f1b") {
-    text << "# Megatron-LM has no schedule " << row.choice.schedule
-         << ": it runs 1F1B, interleaved where the layout has several stages a rank.\n";
-  }
-  text << left_out(row, "megatron");
-  return text.str();
-}
-
-/// As torchtitan's names of schedules are.
-std::string torch_schedule(const PlanChoice& choice) {
-  if (choice.schedule == "gpipe") return "GPipe";
-  if (choice.schedule == "1f1b") return "1F1B";
-  if (choice.schedule == "interleaved-1f1b") return "Interleaved1F1B";
-  if (choice.schedule == "looped-bfs") return "LoopedBFS";
-  if (choice.schedule == "interleaved-zb") return "InterleavedZeroBubble";
-  if (choice.schedule == "zb-v") return "ZBVZeroBubble";
-  if (choice.schedule == "dualpipe-v") return "DualPipeV";
-  return "";
-}
-
-std::string torchtitan(const PlanRow& row) {
-  const Parallelism& spread = row.choice.spread;
-  const std::string schedule = torch_schedule(row.choice);
-  std::ostringstream text;
-  text << "[training]\nlocal_batch_size = " << spread.global_batch_size / spread.data
-       << "\nglobal_batch_size = " << spread.global_batch_size << "\n\n[parallelism]\n"
-       << "data_parallel_replicate_degree = " << (spread.sharded_parameters ? 1 : spread.data)
-       << "\ndata_parallel_shard_degree = " << (spread.sharded_parameters ? spread.data : 1)
-       << "\ntensor_parallel_degree = " << spread.tensor << "\ncontext_parallel_degree = " << spread.context
-       << "\npipeline_parallel_degree = " << spread.pipeline << '\n';
-  if (spread.expert > 1) text << "expert_parallel_degree = " << spread.expert << '\n';
-  if (spread.pipeline > 1) {
-    text << "pipeline_parallel_microbatch_size = " << spread.microbatch_size << '\n';
-    text << (schedule.empty() ? "# PyTorch has no class for " + row.choice.schedule +
-                                    ": ppsim export torchtitan writes its CSV, or says why it cannot\n"
-                              : "pipeline_parallel_schedule = \"" + schedule + "\"\n");
-    // Without them it makes one stage a rank or two, and not those of the plan.
-    text << "module_fqns_per_model_part = " << torchtitan_modules(row.layout) << '\n';
-    text << left_out(row, "torchtitan");
-  }
-  const char* mode = spread.recompute.any(Recompute::full)        ? "full"
-                     : spread.recompute.any(Recompute::selective) ? "selective"
-                                                                  : "none";
-  text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
-  return text.str();
-}
-
-/// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
-std::string remat_policy(const StageRecompute& recompute) {
-  if (recompute.any(Recompute::full)) return "remat_policy: full\n";
-  const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
-  return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
-         "; this policy keeps all products and makes again what is between them\n";
-}
-
-std::string maxtext(const PlanRow& row) {
-  const Parallelism& spread = row.choice.spread;
-  std::ostringstream text;
-  text << "dcn_data_parallelism: -1\nici_tensor_parallelism: " << spread.tensor
-       << "\ndcn_pipeline_parallelism: " << spread.pipeline << "\nici_context_parallelism: " << spread.context
-       << '\n';
-  if (spread.expert > 1) text << "ici_expert_parallelism: " << spread.expert << '\n';
-  text << "num_pipeline_microbatches: " << spread.microbatches() << '\n'
-       << "per_device_batch_size: "
-       << static_cast<double>(spread.global_batch_size) / static_cast<double>(spread.gpus()) << '\n'
-       << remat_policy(spread.recompute) << left_out(row, "maxtext");
-  if (row.choice.schedule != "gpipe" && row.choice.schedule != "looped-bfs")
-    text << "# MaxText has no schedule " << row.choice.schedule << ": it runs gpipe, circular with chunks\n";
-  return text.str();
 }
 
 std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
@@ -274,11 +171,20 @@ std::string plan_command(const PlanOptions& options, const PlanChoice& choice) {
   return command;
 }
 
-std::string emitted(const PlanOptions& options, const PlanRow& row) {
-  if (options.format == "megatron") return megatron(row);
-  if (options.format == "torchtitan") return torchtitan(row);
-  if (options.format == "maxtext") return maxtext(row);
-  return emitted_json(options, row);
+Expected<std::string> emitted(const PlanOptions& options, const PlanRequest& request,
+                              const std::vector<PlanRow>& best) {
+  if (options.format == "json") return emitted_json(options, best.front());
+  PPSIM_ASSIGN_OR_RETURN(const auto framework, framework_named(options.format));
+  auto first = plan_settings(framework, request, best.front());
+  if (first) return first;
+  for (const PlanRow& row : best) {
+    const auto settings = plan_settings(framework, request, row);
+    if (!settings) continue;
+    return "# not the best plan, " + as_text(best.front().choice) + " in " + time_text(best.front().step) +
+           ": " + to_string(first.error()) + "\n# the next best: " + as_text(row.choice) + " in " +
+           time_text(row.step) + "\n" + *settings;
+  }
+  return first;
 }
 
 }  // namespace ppsim::cli

@@ -24,7 +24,9 @@ void add_plan_options(Command& command, PlanOptions& options);
 /// The command that simulates a plan.
 [[nodiscard]] std::string plan_command(const PlanOptions& options, const PlanChoice& choice);
 
-/// A plan in the words of a framework: json, megatron, torchtitan or maxtext.
-[[nodiscard]] std::string emitted(const PlanOptions& options, const PlanRow& row);
+/// The best plan that a framework takes, in its words, which say where that is not the first; or the first as
+/// JSON. Requires: there is one. Errors: why the framework does not take the first, where it takes none.
+[[nodiscard]] Expected<std::string> emitted(const PlanOptions& options, const PlanRequest& request,
+                                            const std::vector<PlanRow>& best);
 
 }  // namespace ppsim::cli

@@ -53,7 +53,9 @@ Expected<Export> for_maxtext(const Schedule& schedule, const std::vector<int>& l
                       "\nnum_pipeline_repeats=" + std::to_string(chunks) + "\n";
   if (!layers.empty()) flags += "num_layers_per_pipeline_stage=" + std::to_string(layers.front()) + "\n";
   return Export{{{"maxtext.args", flags}},
-                {"JAX differentiates the loop, so the backwards run in the opposite order of the forwards."}};
+                {"ici_pipeline_parallelism x dcn_pipeline_parallelism has to be " +
+                     std::to_string(pipeline.ranks()) + ": ranks on several nodes are cut in both.",
+                 "JAX differentiates the loop, so the backwards run in the opposite order of the forwards."}};
 }
 
 }  // namespace ppsim::planner::exporting

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "ppsim/planner/export.hpp"
+#include "ppsim/planner/plan_settings.hpp"
 
 namespace ppsim::planner::exporting {
 
@@ -11,6 +12,30 @@ namespace ppsim::planner::exporting {
 [[nodiscard]] Expected<Export> for_torchtitan(const Schedule& schedule, const std::vector<int>& layers);
 [[nodiscard]] Expected<Export> for_megatron(const Schedule& schedule, const std::vector<int>& layers);
 [[nodiscard]] Expected<Export> for_maxtext(const Schedule& schedule, const std::vector<int>& layers);
+
+/// A plan and the workload that it was costed for.
+struct CostedPlan {
+  const PlanRow& row;
+  const Workload& work;
+
+  [[nodiscard]] const Parallelism& spread() const { return row.choice.spread; }
+  /// Stages of each rank.
+  [[nodiscard]] int chunks() const {
+    return static_cast<int>(row.layout.stages.size()) / std::max(1, spread().pipeline);
+  }
+  /// True where experts have a group of their own and are not split over the tensor-parallel one as well.
+  [[nodiscard]] bool has_whole_experts() const {
+    return work.model.experts > 0 && spread().expert > 1 && !work.stack.split_experts;
+  }
+};
+
+/// Errors: refused.
+[[nodiscard]] Expected<std::string> megatron_settings(const CostedPlan& plan);
+[[nodiscard]] Expected<std::string> torchtitan_settings(const CostedPlan& plan);
+[[nodiscard]] Expected<std::string> maxtext_settings(const CostedPlan& plan);
+
+/// Comments on what no framework is told in these settings.
+[[nodiscard]] std::string left_out(const CostedPlan& plan);
 
 /// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);

@@ -1,0 +1,86 @@
+#include <sstream>
+
+#include "frameworks.hpp"
+
+namespace ppsim::planner::exporting {
+namespace {
+
+/// The number of microbatches that schedules.py refuses with several stages a rank.
+Expected<void> check_interleaving(const CostedPlan& plan) {
+  const int ranks = plan.spread().pipeline;
+  const int microbatches = plan.spread().microbatches();
+  if (ranks == 1 || plan.chunks() < 2 || microbatches % ranks == 0) return {};
+  return refusal(
+      "Megatron-LM interleaves only a multiple of the ranks as microbatches",
+      "--fix schedule=1f1b, or --fix of pp, dp or microbatch-size so that pp divides the microbatches",
+      std::to_string(microbatches) + " microbatches, pp=" + std::to_string(ranks) + ", " +
+          std::to_string(plan.chunks()) + " stages a rank");
+}
+
+/// The modules that are recomputed as they are costed. `mlp`, `moe` and `shared_experts` make products again,
+/// which selective recompute does not.
+std::string selective_flags(const CostedPlan& plan) {
+  const ModelDescription& model = plan.work.model;
+  const workload::SelectiveRecompute selective = plan.work.stack.selective;
+  const std::string start = "--recompute-granularity selective --recompute-modules ";
+  if (selective == workload::SelectiveRecompute::attention_core) return start + "core_attn\n";
+  std::string text = start + "layernorm";
+  if (selective == workload::SelectiveRecompute::up_projections && model.kv_lora > 0) text += " mla_up_proj";
+  const bool mixture = model.experts > 0;
+  text += mixture ? " moe_act --moe-grouped-gemm\n" : "\n";
+  std::string without;
+  if (!mixture || model.first_dense_layers > 0) without = "dense layers";
+  if (mixture && model.shared_experts > 0)
+    without += without.empty() ? "shared experts" : " and shared experts";
+  if (!without.empty())
+    text += "# not written: recompute of the activation functions of " + without +
+            ", for which Megatron-LM has no module without their products\n";
+  return text;
+}
+
+std::string recompute_flags(const CostedPlan& plan) {
+  const StageRecompute& recompute = plan.spread().recompute;
+  if (recompute.any(Recompute::full))
+    return "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
+  return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
+}
+
+std::string parallel_flags(const CostedPlan& plan) {
+  const Parallelism& spread = plan.spread();
+  std::ostringstream text;
+  text << "--tensor-model-parallel-size " << spread.tensor << '\n'
+       << "--pipeline-model-parallel-size " << spread.pipeline << '\n';
+  if (spread.context > 1) text << "--context-parallel-size " << spread.context << '\n';
+  if (spread.expert > 1) text << "--expert-model-parallel-size " << spread.expert << '\n';
+  // It is that of all layers where nothing is said.
+  if (spread.tensor > 1 && plan.has_whole_experts()) text << "--expert-tensor-parallel-size 1\n";
+  if (spread.pipeline > 1)
+    text << "--pipeline-model-parallel-layout '" << layout_text(plan.row.layout) << "'\n";
+  return text.str();
+}
+
+}  // namespace
+
+Expected<std::string> megatron_settings(const CostedPlan& plan) {
+  PPSIM_RETURN_IF_ERROR(check_interleaving(plan));
+  const Parallelism& spread = plan.spread();
+  const std::string& schedule = plan.row.choice.schedule;
+  std::ostringstream text;
+  text << parallel_flags(plan) << "--micro-batch-size " << spread.microbatch_size << '\n'
+       << "--global-batch-size " << spread.global_batch_size << '\n';
+  if (spread.tensor > 1) text << "--sequence-parallel\n";
+  text << recompute_flags(plan);
+  text << "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n";
+  text << "--bf16\n";
+  if (schedule != "interleaved-1f1b" && schedule != "1f1b") {
+    text << "# Megatron-LM has no schedule " << schedule
+         << ": it runs 1F1B, interleaved where the layout has several stages a rank.\n";
+  }
+  if (plan.work.model.kv_lora == 0 && spread.tensor > plan.work.model.kv_heads)
+    text << "# tp is above the heads of keys and values, which Megatron-Core takes from 0.16 on\n";
+  text << "# the stages of each rank: ppsim export megatron\n" << left_out(plan);
+  if (spread.sharded_parameters) text << "# not written: parameters sharded over replicas\n";
+  return text.str();
+}
+
+}  // namespace ppsim::planner::exporting
