@@ -63,7 +63,7 @@ expect_error 2 "a pipeline has at most as many ranks as layers" "found pp=7, exp
 expect_error 2 "the global batch must be a multiple of dp x microbatch size" "found 48, expected a multiple of 20" plan "${two[@]}" \
   --fix microbatch-size=5 --fix tp=2 --fix pp=2 --fix dp=4
 expect_error 2 "tp x pp x dp x cp must be the number of GPUs" "found tp=4, pp=2, dp=4, expected dp=2 on 16 GPUs" plan "${two[@]}" --fix tp=4 \
-  --fix pp=2 --fix dp=4 --fix cp=1
+  --fix pp=2 --fix dp=4
 expect_error 2 "a multiple or a divisor of tp" "found 3" plan --model llama3-8b:heads=24,kv_heads=3 --cluster dgx-h100 --nodes 1 \
   --global-batch-size 48 --fix tp=2
 expect_error 2 "is tp=2,pp=2,dp=2" "expected dp=4 on 16 GPUs" plan "${two[@]}" --fix pp=2 --against tp=2,pp=2,dp=2

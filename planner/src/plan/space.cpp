@@ -214,6 +214,11 @@ std::vector<int> Space::values(const std::string& key, const std::vector<int>& s
   return given == counts_.end() ? searched : given->second;
 }
 
+/// Beside other values than 1 that nobody fixed, what does not divide is not worth a word.
+bool Space::is_asked(const Parallelism& groups) const {
+  return (groups.tensor == 1 || counts_.contains("tp")) && (groups.context == 1 || counts_.contains("cp"));
+}
+
 void Space::add_spreads(int nodes, Spreads& spreads) const {
   const ClusterDescription own = cluster(nodes);
   const int gpus = own.gpu_count();
@@ -228,7 +233,7 @@ void Space::add_spreads(int nodes, Spreads& spreads) const {
       groups.context = cp;
       if (gpus / tp % cp == 0) {
         add_with_pipeline(own, groups, spreads);
-      } else {
+      } else if (is_asked(groups)) {
         spreads.refuse(kNotOfGpus, product_text({{"tp", tp}, {"cp", cp}}),
                        "a divisor of " + std::to_string(gpus));
       }
@@ -242,7 +247,7 @@ void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism gro
   for (const int pp : values("pp", divisors(left))) {
     const std::string own = product_text({{"tp", groups.tensor}, {"cp", groups.context}, {"pp", pp}});
     if (left % pp != 0) {
-      spreads.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
+      if (is_asked(groups)) spreads.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
     } else if (pp > request_->work.model.layers) {
       spreads.refuse("a pipeline has at most as many ranks as layers", "pp=" + std::to_string(pp),
                      "at most " + std::to_string(request_->work.model.layers));

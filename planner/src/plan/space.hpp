@@ -57,6 +57,7 @@ class Space {
   Expected<void> read_words();
   [[nodiscard]] bool allows(const std::string& key, int value) const;
   [[nodiscard]] std::vector<int> values(const std::string& key, const std::vector<int>& searched) const;
+  [[nodiscard]] bool is_asked(const Parallelism& groups) const;
   void add_spreads(int nodes, Spreads& spreads) const;
   void add_with_pipeline(const ClusterDescription& cluster, Parallelism groups, Spreads& spreads) const;
   void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups, Spreads& spreads) const;
