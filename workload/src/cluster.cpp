@@ -52,6 +52,13 @@ Expected<void> check_key_heads(const Parallelism& p, const ModelDescription& mod
 
 }  // namespace
 
+int ClusterDescription::job_domain() const {
+  if (node.nvlink_domain <= node.gpus) return node.nvlink_domain;
+  int whole = std::min(nodes, node.nvlink_domain / node.gpus);
+  while (nodes % whole != 0) --whole;
+  return whole * node.gpus;
+}
+
 Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {
   for (const NodeDescription& node : node_presets()) {
     if (node.name != name) continue;

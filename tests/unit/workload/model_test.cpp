@@ -138,6 +138,23 @@ TEST(Cluster, NamesNodesAndGpus) {
   EXPECT_NE(cluster_from_name("abacus", 1).error().place.expected.find("dgx-h100"), std::string::npos);
 }
 
+/// Racks of 18 nodes of 4 GPUs.
+TEST(Cluster, JobsTakeAsManyNodesOfEachDomain) {
+  const auto domain = [](const char* name, int nodes) {
+    return cluster_from_name(name, nodes)->job_domain();
+  };
+  EXPECT_EQ(domain("gb200-nvl72", 64), 4 * 16);
+  EXPECT_EQ(domain("gb200-nvl72", 36), 4 * 18);
+  EXPECT_EQ(domain("gb200-nvl72", 5), 4 * 5);
+  EXPECT_EQ(domain("gb200-nvl72", 19), 4) << "a prime number of nodes";
+  EXPECT_EQ(domain("dgx-h100", 7), 8);
+  ClusterDescription cluster = cluster_from_name("dgx-h100", 6).value();
+  cluster.node.nvlink_domain = 31;
+  EXPECT_EQ(cluster.job_domain(), 24) << "whole nodes";
+  cluster.node.nvlink_domain = 4;
+  EXPECT_EQ(cluster.job_domain(), 4) << "half a node";
+}
+
 TEST(Cluster, ReadsAFile) {
   const auto read =
       cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"h100-sxm-80gb"})", "c.json", 2);

@@ -49,6 +49,10 @@ struct ClusterDescription {
   GpuDescription gpu;
   int nodes = 1;
   [[nodiscard]] int gpu_count() const { return nodes * node.gpus; }
+  /// GPUs of each NVLink domain that a job on all nodes takes. Where domains span nodes, these are whole
+  /// nodes, as many of each domain: the most that divide the job's, such as 16 of 18 for 64.
+  /// Source: what Megatron-Bridge asks Slurm for (--segment, scripts/performance/utils/executors.py).
+  [[nodiscard]] int job_domain() const;
   friend bool operator==(const ClusterDescription&, const ClusterDescription&) = default;
 };
 
