@@ -23,8 +23,10 @@ double over_replicas(const Network& network, int split, const RankParameters& ra
                      const ParameterBytes& moved) {
   RankGroup dense = network.replicas();
   RankGroup experts = network.expert_replicas(split);
-  dense.members *= rank.copies;
-  experts.members *= rank.copies;
+  for (RankGroup* group : {&dense, &experts}) {
+    group->members *= rank.copies;
+    group->domains *= rank.copies;
+  }
   return network.collective(moved.kind, dense, moved.bytes * rank.dense) +
          network.collective(moved.kind, experts, moved.bytes * rank.expert);
 }
@@ -32,9 +34,9 @@ double over_replicas(const Network& network, int split, const RankParameters& ra
 /// The first and the last rank of a pipeline sum the gradients of the embedding that both hold.
 double tied_reduction(const Workload& workload, const Network& network) {
   const Parallelism& spread = workload.parallelism;
-  const bool near = spread.gpus() <= workload.cluster.node.nvlink_domain;
+  const bool near = spread.gpus() <= workload.cluster.job_domain();
   const double parameters = static_cast<double>(workload.model.vocab * workload.model.hidden) / spread.tensor;
-  return network.collective(CollectiveKind::all_reduce, {2, near ? 2 : 1},
+  return network.collective(CollectiveKind::all_reduce, {2, near ? 2 : 1, near ? 1 : 2},
                             workload.stack.gradient_bytes * parameters);
 }
 

@@ -53,7 +53,7 @@ PipelineCopies copies_of(const SimulatedStep& planned, const AnalyticCosts& cost
 GpuNetwork network_of(const Workload& workload, const JobNetwork& network) {
   const NodeDescription& node = workload.cluster.node;
   GpuNetwork result{.node = node.gpus,
-                    .domain = node.nvlink_domain,
+                    .domain = workload.cluster.job_domain(),
                     .nics = network.nics == 0 ? node.gpus : network.nics,
                     .pipelines_apart = workload.parallelism.rank_order == RankOrder::tp_cp_pp_dp,
                     .rails = network.rails};

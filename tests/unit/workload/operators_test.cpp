@@ -205,15 +205,80 @@ TEST(Network, ExpertsOfADomainExchangeOverNvlink) {
   const ClusterDescription cluster = two_nodes();
   const auto exchange = [&](const Parallelism& spread) {
     const Network network(cluster, spread, nullptr);
-    return network.expert_exchange(network.expert(1), 1e9, 8);
+    return network.expert_exchange(network.expert(1), 1e9, 2);
   };
   const Parallelism near{.data = 8, .expert = 4};
   EXPECT_DOUBLE_EQ(exchange(near), kNvlinkLatency + 0.75 * 1e9 / (kNvlinkEfficiency * 100e9));
   const Parallelism far{.data = 8, .expert = 8};
-  // Of 8 copies of a token some go to the other of two nodes but with a chance of 1 in 256.
-  const double visited = 2 * (1 - std::pow(0.5, 8));
-  EXPECT_DOUBLE_EQ(exchange(far), 2 * kNetworkLatency + 1e9 / 8 * visited * 0.5 /
+  // Of 2 copies of a token one or both go to the other of two nodes but with a chance of 1 in 4.
+  const double visited = 2 * (1 - std::pow(0.5, 2));
+  EXPECT_DOUBLE_EQ(exchange(far), 2 * kNetworkLatency + 1e9 / 2 * visited * 0.5 /
                                                             (FittedConstants().network_efficiency * 25e9));
+}
+
+/// Nodes of 6 GPUs, which groups of 4 do not divide.
+ClusterDescription nodes_of_six(int nodes) {
+  ClusterDescription cluster = two_nodes();
+  cluster.node.gpus = cluster.node.nvlink_domain = 6;
+  cluster.nodes = nodes;
+  return cluster;
+}
+
+void expect_group(const RankGroup& group, const RankGroup& expected, const char* what) {
+  EXPECT_EQ(group.members, expected.members) << what;
+  EXPECT_EQ(group.per_domain, expected.per_domain) << what;
+  EXPECT_EQ(group.domains, expected.domains) << what;
+}
+
+TEST(Network, AGroupIsTheWorstOfItsKind) {
+  const ClusterDescription cluster = nodes_of_six(8);
+  const auto network = [&](const Parallelism& spread) { return Network(cluster, spread, nullptr); };
+  expect_group(network({.tensor = 4, .pipeline = 12}).tensor(), {4, 2, 2},
+               "GPUs 4, 5 | 6, 7 of a later stage");
+  expect_group(network({.tensor = 4, .data = 12}).tensor(), {4, 2, 2}, "of a later replica");
+  expect_group(network({.tensor = 2, .data = 24}).tensor(), {2, 2, 1}, "which divides the domain");
+  expect_group(network({.data = 12, .context = 4}).context(), {4, 2, 2}, "context");
+  expect_group(network({.pipeline = 6, .data = 8}).replicas(), {8, 2, 2}, "0 to 5 | 6, 7, then 4 | 4");
+  expect_group(network({.data = 48, .expert = 8}).expert(1), {8, 2, 2}, "experts");
+  expect_group(network({.data = 48, .expert = 2}).expert_replicas(1), {24, 3, 8}, "every second GPU");
+  const Parallelism apart{.tensor = 4, .pipeline = 2, .data = 6, .rank_order = RankOrder::tp_cp_pp_dp};
+  expect_group(network(apart).tensor(), {4, 2, 2}, "pipelines next to each other");
+}
+
+/// GPUs 5 | 6, which one pipeline of two has.
+TEST(Network, RanksAreAsFarApartAsInTheWorstReplica) {
+  const ClusterDescription cluster = nodes_of_six(2);
+  const auto between = [&](const Parallelism& spread) {
+    return Network(cluster, spread, nullptr).between(RankId(0), RankId(1), 1e9);
+  };
+  const double network = kNetworkLatency + 1e9 / (FittedConstants().network_efficiency * 100e9 / 6);
+  const double nvlink = kNvlinkLatency + 1e9 / (kNvlinkEfficiency * 100e9);
+  EXPECT_DOUBLE_EQ(between({.pipeline = 3, .data = 4, .rank_order = RankOrder::tp_cp_pp_dp}), nvlink);
+  EXPECT_DOUBLE_EQ(between({.pipeline = 4, .data = 3, .rank_order = RankOrder::tp_cp_pp_dp}), nvlink);
+  EXPECT_DOUBLE_EQ(between({.tensor = 2, .pipeline = 2, .data = 3, .rank_order = RankOrder::tp_cp_pp_dp}),
+                   network)
+      << "4 to 6";
+  EXPECT_DOUBLE_EQ(between({.pipeline = 3, .data = 4}), network) << "3 to 7, and 0 to 4 in one node";
+}
+
+/// The GPU that is alone in its domain gets what the 7 others have for it, and nothing twice.
+TEST(Network, ExpertsWaitForTheGpuWithTheFewestNeighbours) {
+  const ClusterDescription cluster = nodes_of_six(7);
+  const Parallelism spread{.pipeline = 3, .data = 14, .expert = 7};
+  const Network network(cluster, spread, nullptr);
+  expect_group(network.expert(1), {7, 1, 2}, "0 to 5 | 6");
+  const double rate = FittedConstants().network_efficiency * 100e9 / 6;
+  EXPECT_DOUBLE_EQ(network.expert_exchange(network.expert(1), 7e9, 1), 2 * kNetworkLatency + 6e9 / rate);
+}
+
+/// A token goes into the other domain once, and there over NVLink to each of its experts.
+TEST(Network, ExpertsOfSeveralDomainsAreNotFasterThanNvlink) {
+  ClusterDescription cluster = two_nodes();
+  cluster.node.node_gbytes = 400;
+  const Parallelism spread{.data = 8, .expert = 8};
+  const Network network(cluster, spread, nullptr);
+  EXPECT_DOUBLE_EQ(network.expert_exchange(network.expert(1), 1e9, 8),
+                   kNvlinkLatency + 0.875 * 1e9 / (kNvlinkEfficiency * 100e9));
 }
 
 }  // namespace

@@ -48,18 +48,20 @@ TEST(Analytic, NeighboursInOneNodeUseNvlink) {
   EXPECT_LT(inside, across);
 }
 
-/// True where all GPUs of both pipeline ranks are in one NVLink domain, of the first data-parallel replica.
+/// True where all GPUs of both pipeline ranks are in one NVLink domain, in each data-parallel replica.
 bool in_one_domain(const Workload& workload, int a, int b) {
   const Parallelism& p = workload.parallelism;
   const int group = p.tensor * p.context;
-  std::set<int> domains;
-  for (const int rank : {a, b}) {
-    for (int i = 0; i < group; ++i) {
-      const int gpu = p.rank_order == RankOrder::tp_cp_pp_dp ? rank * group + i : rank * p.data * group + i;
-      domains.insert(gpu / workload.cluster.node.nvlink_domain);
+  for (int replica = 0; replica < p.data; ++replica) {
+    std::set<int> domains;
+    for (const int rank : {a, b}) {
+      const bool apart = p.rank_order == RankOrder::tp_cp_pp_dp;
+      const int first = group * (apart ? replica * p.pipeline + rank : rank * p.data + replica);
+      for (int i = 0; i < group; ++i) domains.insert((first + i) / workload.cluster.node.nvlink_domain);
     }
+    if (domains.size() > 1) return false;
   }
-  return domains.size() == 1;
+  return true;
 }
 
 TEST(Analytic, TransfersUseNvlinkWhereItConnectsAllGpusOfBothRanks) {

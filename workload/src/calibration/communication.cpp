@@ -10,8 +10,9 @@ double communication_seconds(const Workload& workload, MeasuredOperation operati
                         operator_table(workload.cluster.gpu.operators),
                         {workload.fitted, workload.calibration.collectives});
   const bool within = group.gpus_per_node >= group.gpus;
+  const int nodes = (group.gpus + group.gpus_per_node - 1) / group.gpus_per_node;
   const auto collective = [&](CollectiveKind kind) {
-    return network.collective(kind, {group.gpus, group.gpus_per_node}, bytes);
+    return network.collective(kind, {group.gpus, group.gpus_per_node, nodes}, bytes);
   };
   switch (operation) {
     case MeasuredOperation::all_gather:

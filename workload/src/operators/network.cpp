@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "constants.hpp"
 
@@ -29,10 +30,8 @@ MeasuredOperation operation_of(CollectiveKind kind) {
   return MeasuredOperation::all_reduce;
 }
 
-/// Members, `stride` GPUs apart, that share the first one's domain.
-int within(int members, std::int64_t stride, std::int64_t domain) {
-  return static_cast<int>(std::clamp<std::int64_t>((domain + stride - 1) / stride, 1, members));
-}
+/// Multiples of `stride`, of which later ones repeat what these are within a domain.
+std::int64_t distinct(std::int64_t stride, std::int64_t domain) { return domain / std::gcd(stride, domain); }
 
 }  // namespace
 
@@ -41,41 +40,75 @@ Network::Network(const ClusterDescription& cluster, const Parallelism& spread, c
     : cluster_(cluster),
       spread_(spread),
       table_(table),
+      domain_(cluster.job_domain()),
       efficiency_(measured.fitted.network_efficiency),
-      measured_(measured.collectives) {}
+      measured_(measured.collectives),
+      tensor_(every(1, spread.tensor)),
+      context_(every(spread.tensor, spread.context)),
+      replicas_(every(spread.tensor, spread.context * spread.data)) {}
 
 std::optional<double> Network::measured(CollectiveKind kind, const RankGroup& group, double bytes) const {
   return measured_seconds(measured_, operation_of(kind), {group.members, group.per_domain}, bytes);
 }
 
-RankGroup Network::tensor() const {
-  return {spread_.tensor, within(spread_.tensor, 1, cluster_.node.nvlink_domain)};
-}
-
-RankGroup Network::context() const {
-  return {spread_.context, within(spread_.context, spread_.tensor, cluster_.node.nvlink_domain)};
-}
-
-RankGroup Network::replicas() const {
-  const RankGroup context = this->context();
+/// GPUs from one data-parallel rank to the next.
+std::int64_t Network::data_stride() const {
   const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
-  const int data =
-      context.per_domain < spread_.context ? 1 : within(spread_.data, stride, cluster_.node.nvlink_domain);
-  return {spread_.context * spread_.data, context.per_domain * data};
+  return spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
 }
 
-/// Every so many of a stage's GPUs, counted over tensor-, context-, then data-parallel ranks.
-RankGroup Network::every(int step, int members) const {
+std::int64_t Network::pipeline_stride() const {
   const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
+  return spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner * spread_.data : inner;
+}
+
+/// How domains cut the group of a stage that begins with its rank `first`, see every().
+RankGroup Network::group_at(std::int64_t stage, std::int64_t first, int step, int members) const {
+  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  RankGroup group{members, members, 0};
+  std::int64_t domain = -1;
   int near = 0;
-  for (std::int64_t i = 0; i < members; ++i) {
-    const std::int64_t at = i * step;
-    if (at / inner * stride + at % inner >= cluster_.node.nvlink_domain) break;
-    ++near;
+  for (int run = 0, i = 0; i < members; i += run) {
+    const std::int64_t rank = first + std::int64_t{i} * step;
+    const std::int64_t gpu = rank / inner * data_stride() + rank % inner + stage * pipeline_stride();
+    const std::int64_t own = gpu / domain_;
+    // Where the GPUs of a stage are next to each other, all that are in this domain at once.
+    run = data_stride() > inner ? 1
+                                : static_cast<int>(std::min<std::int64_t>(
+                                      members - i, ((own + 1) * domain_ - gpu + step - 1) / step));
+    if (own != domain) {
+      if (group.domains > 0) group.per_domain = std::min(group.per_domain, near);
+      ++group.domains;
+      domain = own;
+      near = 0;
+    }
+    near += run;
   }
-  return {members, std::max(1, near)};
+  group.per_domain = std::min(group.per_domain, near);
+  return group;
+}
+
+/// The worst of all groups of every so many of a stage's GPUs, counted over tensor-, context-, then
+/// data-parallel ranks. Looks at those that lie differently in their domains.
+RankGroup Network::every(int step, int members) const {
+  if (members <= 1) return {};
+  if (step >= domain_) return {members, 1, members};
+  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t block = std::int64_t{step} * members;
+  const std::int64_t both = std::lcm(block, inner);
+  const std::int64_t ranks =
+      std::min(inner * spread_.data, both * distinct(both / inner * data_stride(), domain_));
+  const std::int64_t stages = std::min<std::int64_t>(spread_.pipeline, distinct(pipeline_stride(), domain_));
+  RankGroup worst{members, members, 1};
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      if (rank % block >= step) continue;
+      const RankGroup group = group_at(stage, rank, step, members);
+      worst.per_domain = std::min(worst.per_domain, group.per_domain);
+      worst.domains = std::max(worst.domains, group.domains);
+    }
+  }
+  return worst;
 }
 
 RankGroup Network::expert(int split) const { return every(split, spread_.expert); }
@@ -125,17 +158,20 @@ double Network::collective(CollectiveKind kind, RankGroup group, double bytes) c
   if (const auto own = measured(kind, group, bytes)) return *own;
   const double links =
       std::min(network_rate() * group.per_domain, kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
-  const double hops = 2.0 * group.members / group.per_domain;
-  return hops * network_latency() + bytes * moved(kind, group.members) / links;
+  return 2.0 * group.domains * network_latency() + bytes * moved(kind, group.members) / links;
 }
 
+/// NVLink and the network work at the same time. Of the GPUs of a group those whose domain has the fewest of
+/// it get the most from others, and send it back: as if all its domains had as few.
 double Network::expert_exchange(RankGroup group, double bytes, double experts_per_token) const {
   if (group.members <= 1) return 0;
-  if (group.per_domain >= group.members) return nvlink(CollectiveKind::all_to_all, group.members, bytes);
+  const double nvlink_time = nvlink(CollectiveKind::all_to_all, group.members, bytes);
+  if (group.per_domain >= group.members) return nvlink_time;
   const double domains = static_cast<double>(group.members) / group.per_domain;
   const double visited = domains * (1 - std::pow(1 - 1 / domains, experts_per_token));
   const double outside = bytes / experts_per_token * visited * (domains - 1) / domains;
-  return network_latency() * domains + outside / network_rate();
+  const double network_time = network_latency() * group.domains + outside / network_rate();
+  return group.domains == group.members ? network_time : std::max(nvlink_time, network_time);
 }
 
 double Network::between(RankId a, RankId b, double bytes) const {
@@ -154,12 +190,16 @@ double Network::to_host(double bytes) const {
   return bytes / (kNvlinkEfficiency * cluster_.gpu.host_gbytes * kGiga);
 }
 
-/// From the layout of groups over GPUs.
+/// From the layout of groups over GPUs. Each GPU of one rank sends to its counterpart of the other.
 bool Network::share_nvlink(RankId a, RankId b) const {
   const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner * spread_.data : inner;
-  return a.value() * stride / cluster_.node.nvlink_domain ==
-         (b.value() * stride + inner - 1) / cluster_.node.nvlink_domain;
+  const std::int64_t replicas = std::min<std::int64_t>(spread_.data, distinct(data_stride(), domain_));
+  for (std::int64_t replica = 0; replica < replicas; ++replica) {
+    const std::int64_t first = a.value() * pipeline_stride() + replica * data_stride();
+    const std::int64_t last = b.value() * pipeline_stride() + replica * data_stride() + inner - 1;
+    if (first / domain_ != last / domain_) return false;
+  }
+  return true;
 }
 
 }  // namespace ppsim::workload
