@@ -31,6 +31,11 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
     {"first_dense_layers", &ModelDescription::first_dense_layers},
     {"window", &ModelDescription::window},
     {"full_attention_every", &ModelDescription::full_attention_every},
+    {"q_lora", &ModelDescription::q_lora},
+    {"kv_lora", &ModelDescription::kv_lora},
+    {"qk_nope", &ModelDescription::qk_nope},
+    {"qk_rope", &ModelDescription::qk_rope},
+    {"v_head", &ModelDescription::v_head},
 });
 
 std::string field_names() { return joined(keys_in(kFields)); }
@@ -71,7 +76,8 @@ bool is_moe_layer(const ModelDescription& model, std::int64_t layer) {
 }
 
 std::int64_t latent_attention_parameters(const ModelDescription& m) {
-  const std::int64_t query = m.hidden * m.q_lora + m.q_lora * m.heads * (m.qk_nope + m.qk_rope);
+  const std::int64_t queries = m.heads * (m.qk_nope + m.qk_rope);
+  const std::int64_t query = m.q_lora > 0 ? m.hidden * m.q_lora + m.q_lora * queries : m.hidden * queries;
   const std::int64_t key_value =
       m.hidden * (m.kv_lora + m.qk_rope) + m.kv_lora * m.heads * (m.qk_nope + m.v_head);
   return query + key_value + m.heads * m.v_head * m.hidden + 2 * m.hidden + m.q_lora + m.kv_lora;
@@ -79,6 +85,23 @@ std::int64_t latent_attention_parameters(const ModelDescription& m) {
 
 std::int64_t mixture_parameters(const ModelDescription& m, std::int64_t chosen_experts) {
   return m.hidden * m.experts + (chosen_experts + m.shared_experts) * mlp_parameters(m, m.moe_ffn);
+}
+
+/// Latent attention has its widths, and other attention has none that it would not use.
+Expected<void> check_latent_attention(const ModelDescription& m) {
+  const bool latent = m.architecture == Architecture::moe_mla;
+  if (latent && m.kv_lora > 0 && m.qk_nope + m.qk_rope > 0 && m.v_head > 0) return {};
+  if (!latent && m.q_lora == 0 && m.kv_lora == 0 && m.qk_nope == 0 && m.qk_rope == 0 && m.v_head == 0)
+    return {};
+  const auto field = [](const char* name, std::int64_t value) { return name + std::to_string(value); };
+  return make_error(
+      ErrorCode::bad_argument,
+      "model " + m.name +
+          (latent ? ": latent attention needs its widths"
+                  : ": its attention has no latents, which these would be of"),
+      {.found = field("q_lora=", m.q_lora) + field(", kv_lora=", m.kv_lora) + field(", qk_nope=", m.qk_nope) +
+                field(", qk_rope=", m.qk_rope) + field(", v_head=", m.v_head),
+       .expected = latent ? "kv_lora, qk_nope + qk_rope and v_head above 0" : "0 of each"});
 }
 
 }  // namespace
@@ -134,7 +157,21 @@ Expected<void> check_model(const ModelDescription& model) {
         {.found = "experts=" + std::to_string(model.experts) + ", top_k=" + std::to_string(model.top_k),
          .expected = "top_k within the experts"});
   }
-  return {};
+  return check_latent_attention(model);
+}
+
+Expected<ModelDescription> with_fields(const ModelDescription& model, std::string_view assignments) {
+  ModelDescription changed = model;
+  Overridden said;
+  while (!assignments.empty()) {
+    const std::size_t comma = assignments.find(',');
+    PPSIM_RETURN_IF_ERROR(override_field(changed, assignments.substr(0, comma), said));
+    assignments = comma == std::string_view::npos ? std::string_view() : assignments.substr(comma + 1);
+  }
+  // Where each head has keys and values of its own, more heads do, too.
+  if (model.kv_heads == model.heads && !said.contains("kv_heads")) changed.kv_heads = changed.heads;
+  PPSIM_RETURN_IF_ERROR(check_model(changed));
+  return changed;
 }
 
 Expected<ModelDescription> model_from_name(std::string_view text) {
@@ -142,18 +179,7 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   for (const ModelDescription& preset : model_presets()) {
     if (preset.name != name) continue;
-    ModelDescription model = preset;
-    std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-    Overridden said;
-    while (!rest.empty()) {
-      const std::size_t comma = rest.find(',');
-      PPSIM_RETURN_IF_ERROR(override_field(model, rest.substr(0, comma), said));
-      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    }
-    // Where each head has keys and values of its own, more heads do, too.
-    if (preset.kv_heads == preset.heads && !said.contains("kv_heads")) model.kv_heads = model.heads;
-    PPSIM_RETURN_IF_ERROR(check_model(model));
-    return model;
+    return with_fields(preset, colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1));
   }
   return tl::unexpected(unknown_name("unknown model", name, names_in(model_presets())));
 }

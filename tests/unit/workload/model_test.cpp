@@ -57,64 +57,19 @@ TEST(Model, RefusesUnknownNamesFieldsAndNumbers) {
   EXPECT_FALSE(model_from_name("llama3-70b:layers=99999999999999999999").has_value());
 }
 
-TEST(Model, ReadsHuggingFaceConfig) {
-  const char* text =
-      R"({"model_type":"llama","num_hidden_layers":80,"hidden_size":8192,"num_attention_heads":64,
-    "num_key_value_heads":8,"intermediate_size":28672,"vocab_size":128256,"max_position_embeddings":8192,
-    "tie_word_embeddings":false,"rope_theta":500000.0})";
-  const auto read = model_from_config_json(text, "config.json");
-  ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(parameter_count(*read), parameter_count(model("llama3-70b")));
-  const auto missing = model_from_config_json(R"({"hidden_size": 3.5})", "config.json");
-  EXPECT_EQ(to_string(missing.error()),
-            "config.json: key \"num_hidden_layers\" cannot be read (found nothing, expected a whole number)");
-  EXPECT_EQ(model_from_config_json("[", "config.json").error().code, ErrorCode::bad_file);
-  const auto refused = [](std::string changed, const std::string& from, const std::string& to) {
-    changed.replace(changed.find(from), from.size(), to);
-    const auto of_file = model_from_config_json(changed, "config.json");
-    return of_file ? "" : to_string(of_file.error());
-  };
-  EXPECT_NE(refused(text, "_heads\":8", "_heads\":5").find("heads=64, kv_heads=5"), std::string::npos);
-  EXPECT_NE(refused(text, "_heads\":8", "_heads\":128").find("kv_heads that divide heads"),
-            std::string::npos);
-  EXPECT_NE(refused(text, "8192", "8191").find("head_dim is out of range"), std::string::npos);
-}
-
-/// A model of so many layers whose file has this besides.
-Expected<ModelDescription> with_keys(int layers, const std::string& keys) {
-  return model_from_config_json(R"({"hidden_size":1024,"num_attention_heads":8,"vocab_size":1000,)"
-                                R"("max_position_embeddings":4096,"num_hidden_layers":)" +
-                                    std::to_string(layers) + keys + "}",
-                                "config.json");
-}
-
-/// Which layers have a window, as 1, and which have none.
-std::string windows(const Expected<ModelDescription>& model) {
-  if (!model) return to_string(model.error());
-  std::string text = std::to_string(model->window) + ":";
-  for (std::int64_t layer = 0; layer < model->layers; ++layer) text += is_windowed(*model, layer) ? '1' : '0';
-  return text;
-}
-
-TEST(Model, ReadsSlidingWindows) {
-  const std::string window = R"(,"sliding_window":128)";
-  EXPECT_EQ(windows(with_keys(4, "")), "0:0000");
-  EXPECT_EQ(windows(with_keys(4, R"(,"sliding_window":null)")), "0:0000");
-  EXPECT_EQ(windows(with_keys(4, window)), "128:1111") << "Mistral";
-  EXPECT_EQ(windows(with_keys(4, window + R"(,"use_sliding_window":false,"max_window_layers":2)")), "0:0000")
-      << "Qwen 2";
-  EXPECT_EQ(windows(with_keys(4, window + R"(,"model_type":"gemma2")")), "128:1010");
-  EXPECT_EQ(windows(with_keys(8, window + R"(,"sliding_window_pattern":6)")), "128:11111011") << "Gemma 3";
-  const std::string types = R"(,"layer_types":["sliding_attention","full_attention")";
-  EXPECT_EQ(windows(with_keys(4, window + types + R"(,"sliding_attention","full_attention"])")), "128:1010")
-      << "GPT-OSS";
-  EXPECT_EQ(windows(with_keys(2, window + R"(,"layer_types":["full_attention","full_attention"])")), "0:00");
+TEST(Model, OverridesWidthsOfLatentAttention) {
+  const ModelDescription direct = model("deepseek-v3:q_lora=0,kv_lora=256");
+  EXPECT_EQ(direct.kv_lora, 256);
+  const std::int64_t queries = 128 * (128 + 64);
+  EXPECT_EQ(attention_parameters(direct),
+            7168 * queries + 7168 * (256 + 64) + 256 * 128 * (128 + 128) + 128 * 128 * 7168 + 2 * 7168 + 256)
+      << "queries come from the hidden state itself";
+  const auto refused = [](const char* name) { return to_string(model_from_name(name).error()); };
   EXPECT_EQ(
-      windows(with_keys(4, window + types + R"(,"full_attention","sliding_attention"])")),
-      "config.json: layers with a sliding window do not repeat (found layer_types, "
-      "sliding_window_pattern or max_window_layers, expected a window in every layer, or in all but each "
-      "n-th, counted from the first)");
-  EXPECT_EQ(windows(model("gpt-oss-120b:layers=4")), "128:1010");
+      refused("deepseek-v3:kv_lora=0"),
+      "model deepseek-v3: latent attention needs its widths (found q_lora=1536, kv_lora=0, qk_nope=128, "
+      "qk_rope=64, v_head=128, expected kv_lora, qk_nope + qk_rope and v_head above 0)");
+  EXPECT_NE(refused("llama3-8b:kv_lora=512").find("its attention has no latents"), std::string::npos);
 }
 
 TEST(Cluster, PresetsAreWholeAndNamedOnce) {

@@ -44,7 +44,7 @@ struct ModelDescription {
   bool clamped_gates = false;  ///< what goes into their activation function is cut off at a limit
 
   // Multi-head latent attention (2405.04434, section 2.1).
-  std::int64_t q_lora = 0;
+  std::int64_t q_lora = 0;  ///< 0: queries come from the hidden state itself
   std::int64_t kv_lora = 0;
   std::int64_t qk_nope = 0;
   std::int64_t qk_rope = 0;
@@ -64,12 +64,20 @@ std::ostream& operator<<(std::ostream& out, const ModelDescription& model);
 /// Errors: bad_argument naming the models or fields there are, and shapes that cannot be (see check_model).
 [[nodiscard]] Expected<ModelDescription> model_from_name(std::string_view text);
 
-/// A Hugging Face `config.json` of a decoder (Llama, Mistral, Qwen2, Mixtral, GPT-2 family keys).
-/// Errors: bad_file naming the key that is missing or of a wrong type, and windows that do not repeat.
+/// The model with fields overridden, as in `layers=42,sequence=4096`; nothing overrides none.
+/// Errors: as those of model_from_name.
+[[nodiscard]] Expected<ModelDescription> with_fields(const ModelDescription& model,
+                                                     std::string_view assignments);
+
+/// A Hugging Face `config.json` of a decoder. Its "model_type" says which keys are read, and what a missing
+/// one means, as its class in transformers does. Biases, position tables and prediction layers are not
+/// counted. Errors: bad_file naming the key that is missing, of a wrong type, or of a shape that this cannot
+/// describe: another "model_type", layers that do not repeat, keys of layers that the type does not have.
 [[nodiscard]] Expected<ModelDescription> model_from_config_json(std::string_view text,
                                                                 const std::string& file);
 
-/// Errors: bad_argument naming the field that is not positive, or top_k above experts.
+/// Errors: bad_argument naming the field that is not positive, top_k above experts, and widths of latent
+/// attention that are missing or that a model without it has.
 [[nodiscard]] Expected<void> check_model(const ModelDescription& model);
 
 /// Whether tokens of layer `layer` attend to a window of those before them.
@@ -101,4 +109,5 @@ using workload::model_from_name;
 using workload::model_presets;
 using workload::ModelDescription;
 using workload::parameter_count;
+using workload::with_fields;
 }  // namespace ppsim
