@@ -102,7 +102,18 @@ expect_error 2 "bad.costs:1:" "not JSON" simulate 1f1b --ranks 2 --microbatches 
 expect_error 2 "folder" "Is a directory" simulate 1f1b --ranks 2 --microbatches 2 --costs folder
 expect_error 2 "gone/c.json" "No such file" simulate 1f1b --model gone/c.json --cluster dgx-h100
 printf '{"hidden_size": "wide"}' >config.json
+expect_error 2 "config.json" "model_type" simulate 1f1b --model ./config.json --cluster dgx-h100
+printf '{"model_type": "llama", "hidden_size": "wide"}' >config.json
 expect_error 2 "config.json" "num_hidden_layers" simulate 1f1b --model ./config.json --cluster dgx-h100
+
+# Your own model: the file of docs/cli.md, and fields after its name.
+sed -n '/^\$ cat config.json$/,/^}$/p' "$data/../../docs/cli.md" | sed 1d >config.json
+own=(simulate 1f1b --cluster dgx-h100 --nodes 1 --pp 4 --dp 2 --global-batch-size 16 --sequence-length 4096 --model)
+expect_exit 0 "${own[@]}" ./config.json
+expect_exit 0 "${own[@]}" config.json:layers=8
+expect_error 2 "unknown model field" "found wings=8" "${own[@]}" config.json:wings=8
+expect_error 2 "unknown model field" "found layers" "${own[@]}" config.json:layers
+expect_error 2 "gone.json" "No such file" "${own[@]}" gone.json:layers=8
 
 # Your own cluster: the file of docs/cli.md, one with a slip, and an entry of the list.
 sed -n '/^\$ cat cluster.json$/,/^}$/p' "$data/../../docs/cli.md" | sed 1d >cluster.json

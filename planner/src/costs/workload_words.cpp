@@ -1,6 +1,7 @@
 #include "ppsim/planner/costs/workload_words.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ppsim/core/text/nearest.hpp"
@@ -34,10 +35,31 @@ bool is_file_name(const std::string& text) {
   return suffix_of(text) == ".json" || text.find('/') != std::string::npos;
 }
 
+/// A model as a file describes it, `FILE` or `FILE:layers=4,...`.
+struct ModelFile {
+  std::string file, fields;
+};
+
+/// A colon within a file's name starts no fields where no `=` follows.
+std::optional<ModelFile> model_file_named(const std::string& argument) {
+  const std::size_t slash = argument.rfind('/');
+  const std::size_t colon = argument.find(':', slash == std::string::npos ? 0 : slash);
+  ModelFile named{argument, {}};
+  if (colon != std::string::npos && suffix_of(argument) != ".json") {
+    ModelFile parts{argument.substr(0, colon), argument.substr(colon + 1)};
+    if (suffix_of(parts.file) == ".json" || parts.fields.find('=') != std::string::npos)
+      named = std::move(parts);
+  }
+  if (!is_file_name(named.file)) return std::nullopt;
+  return named;
+}
+
 Expected<ModelDescription> read_model(const std::string& argument) {
-  if (!is_file_name(argument)) return model_from_name(argument);
-  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
-  return model_from_config_json(text, argument);
+  const auto named = model_file_named(argument);
+  if (!named) return model_from_name(argument);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(named->file));
+  PPSIM_ASSIGN_OR_RETURN(const auto model, model_from_config_json(text, named->file));
+  return with_fields(model, named->fields);
 }
 
 /// A topology as NCCL writes it, `FILE.xml` or `FILE.xml:GPU`.
@@ -85,7 +107,8 @@ Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
 
 std::vector<std::string> files_named(const WorkloadWords& words) {
   std::vector<std::string> files;
-  for (const std::string& text : {words.model, words.cluster, words.stack}) {
+  if (const auto model = model_file_named(words.model)) files.push_back(model->file);
+  for (const std::string& text : {words.cluster, words.stack}) {
     if (const auto topology = topology_named(text)) {
       files.push_back(topology->file);
     } else if (is_file_name(text)) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "ppsim/planner/costs/workload_words.hpp"
 
 namespace ppsim {
@@ -66,6 +69,23 @@ TEST(WorkloadWords, NameWhatThereIs) {
   EXPECT_EQ(workload_from_words(words).error().message, "unknown rank order");
   words.cluster = "none-such";
   EXPECT_EQ(workload_from_words(words).error().code, ErrorCode::bad_argument);
+}
+
+TEST(WorkloadWords, FieldsFollowAFileOfAModel) {
+  const std::string file = std::filesystem::temp_directory_path() / "ppsim_costs_test_config.json";
+  std::ofstream(file) << R"({"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,
+      "num_attention_heads":32,"intermediate_size":11008,"vocab_size":32000,"max_position_embeddings":4096})";
+  WorkloadWords words{.model = file + ":layers=4,heads=16", .cluster = "dgx-h100"};
+  EXPECT_EQ(files_named(words), std::vector<std::string>{file});
+  const auto workload = unspread_workload(words);
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  EXPECT_EQ(workload->model.layers, 4);
+  EXPECT_EQ(workload->model.kv_heads, 16) << "each head has its own";
+  words.model = file + ":wings=4";
+  EXPECT_EQ(unspread_workload(words).error().message, "unknown model field");
+  words.model = file + ":layers";
+  EXPECT_EQ(unspread_workload(words).error().message, "unknown model field");
+  std::filesystem::remove(file);
 }
 
 TEST(OverlaidTables, SizesAreOverlaidToo) {
