@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench_programs.hpp"
+#include "effects/activities.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/simulator/effects/pipeline_copies.hpp"
 
@@ -18,12 +19,15 @@ void report_events(benchmark::State& state, std::int64_t events) {
 }
 
 /// Nodes of eight ranks with one NIC each, ranks by turns on all nodes: every message leaves its node. The
-/// core carries one message of `over` ranks: where that is 64, it alone ties all of 64 ranks.
+/// core carries one message of `over` ranks: where that is 64, it alone ties all of 64 ranks; 0: no limit.
+NodeNetwork few_nics(const Shape& shape, std::int64_t over) {
+  return {.ranks = 8, .cyclic = true, .core = over == 0 ? 0 : simulator::kFullSpeed * shape.ranks / over};
+}
+
 void shared_nics(benchmark::State& state) {
   const Shape shape{static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1};
   const AnalyzedProgram analyzed(lowered_program(shape), rendezvous());
-  const SharedLinks links = shared_links(
-      analyzed, {.ranks = 8, .cyclic = true, .core = simulator::kFullSpeed * shape.ranks / state.range(2)});
+  const SharedLinks links = shared_links(analyzed, few_nics(shape, state.range(2)));
   const CostTable costs = bench_costs();
   const auto items = static_cast<std::int64_t>(compile(analyzed).value().items.size());
   for (auto _ : state)
@@ -36,6 +40,24 @@ BENCHMARK(shared_nics)
     ->Args({64, 512, 16})
     ->Args({64, 512, 64})
     ->Unit(benchmark::kMillisecond);
+
+/// The run of shared_nics alone, without compilation and the making of a trace: begins and ends of
+/// activities.
+void shared_nics_run(benchmark::State& state) {
+  const Shape shape{64, 512, 1};
+  const AnalyzedProgram analyzed(lowered_program(shape), rendezvous());
+  const SharedLinks links = shared_links(analyzed, few_nics(shape, state.range(0)));
+  const auto compiled = compile(analyzed).value();
+  const simulator::Routes routes = simulator::routes_of(links);
+  const simulator::ActivityGraph graph =
+      simulator::activities_of(compiled, bind_costs(compiled, bench_costs()).value(), routes);
+  for (auto _ : state) {
+    simulator::Flows flows(routes, links.links);
+    benchmark::DoNotOptimize(simulator::run_activities(graph, {}, flows));
+  }
+  report_events(state, 2 * static_cast<std::int64_t>(graph.size()));
+}
+BENCHMARK(shared_nics_run)->ArgName("over")->Arg(16)->Arg(0)->Arg(64)->Unit(benchmark::kMillisecond);
 
 /// TP 8, PP 8, DP 16, 16 microbatches, 12 layers a stage with two exchanges each, gradients reduced at the
 /// end, and a core that is 2:1 oversubscribed.
