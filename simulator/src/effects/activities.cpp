@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -22,21 +23,26 @@ class TimeQueue {
     const std::size_t bucket = bucket_of(time);
     used_ |= std::uint64_t{1} << bucket;
     buckets_[bucket].emplace_back(time, entry);
+    if (time < next_) next_ = time;
   }
+
   [[nodiscard]] bool empty() const { return used_ == 0; }
 
-  /// Replaces `taken` by the entries of the earliest time, and returns that.
-  /// Requires: not empty.
-  Nanoseconds pop(std::vector<Entry>& taken) {
-    if ((used_ & 1U) == 0) spread_first_bucket();
+  /// The earliest time; where it is empty, no time is later.
+  [[nodiscard]] Nanoseconds next() const { return next_; }
+  /// Replaces `taken` by the entries of that time. Requires: not empty.
+  void pop(std::vector<Entry>& taken) {
+    if (last_ != next_) spread_first_bucket();
     taken.clear();
     for (const auto& [time, entry] : buckets_[0]) taken.push_back(entry);
     buckets_[0].clear();
     used_ &= ~std::uint64_t{1};
-    return last_;
+    find_next();
   }
 
  private:
+  static constexpr Nanoseconds kLatest = std::numeric_limits<Nanoseconds>::max();
+
   // Times have 63 bits, so there are 64 buckets.
   [[nodiscard]] std::size_t bucket_of(Nanoseconds time) const {
     return static_cast<std::size_t>(
@@ -48,15 +54,22 @@ class TimeQueue {
     spread_.clear();
     std::swap(spread_, buckets_[bucket]);
     used_ &= ~(std::uint64_t{1} << bucket);
-    last_ = spread_.front().first;
-    for (const auto& [time, entry] : spread_) last_ = std::min(last_, time);
+    last_ = next_;
     for (const auto& [time, entry] : spread_) push(time, entry);
+  }
+
+  void find_next() {
+    next_ = kLatest;
+    if (used_ == 0) return;
+    for (const auto& [time, entry] : buckets_[static_cast<std::size_t>(std::countr_zero(used_))])
+      next_ = std::min(next_, time);
   }
 
   std::array<std::vector<std::pair<Nanoseconds, Entry>>, 64> buckets_;
   std::vector<std::pair<Nanoseconds, Entry>> spread_;  ///< kept for its memory
   std::uint64_t used_ = 0;                             ///< a bit for each bucket with entries
   Nanoseconds last_ = 0;
+  Nanoseconds next_ = kLatest;
 };
 
 class ActivityRun {
@@ -74,16 +87,11 @@ class ActivityRun {
   std::vector<Instant> run() {
     for (std::uint32_t copy = 0; copy < copies_.size(); ++copy) round_.push_back({copy, 0});
     pass_instant();
-    while (!queue_.empty()) {
-      now_ = {queue_.pop(due_), 0};
-      for (const Place& place : due_) {
-        if (place.copy != kFlow) {
-          round_.push_back(place);
-        } else if (flows_.ends(place.activity, now_.time)) {
-          flows_.finish(place.activity, now_.time);
-          round_.push_back(flow_places_[place.activity]);
-        }
-      }
+    while (!queue_.empty() || !flows_.next_flows().empty()) {
+      now_ = {std::min(queue_.next(), flows_.next_end()), 0};
+      if (queue_.next() == now_.time) take_from_queue();
+      if (flows_.next_end() == now_.time)
+        for (const std::uint32_t flow : flows_.next_flows()) finish(flow);
       pass_instant();
     }
     PPSIM_CHECK(ended_ == expected(), "activities that never end");
@@ -105,6 +113,24 @@ class ActivityRun {
     return all;
   }
 
+  void take_from_queue() {
+    queue_.pop(due_);
+    for (const Place& place : due_) {
+      if (place.copy == kFlow) {
+        finish(place.activity);
+      } else {
+        round_.push_back(place);
+      }
+    }
+  }
+
+  /// A flow, if it ends now.
+  void finish(std::uint32_t flow) {
+    if (!flows_.ends(flow, now_.time)) return;
+    flows_.finish(flow, now_.time);
+    round_.push_back(flow_places_[flow]);
+  }
+
   /// Round by round, all that ends at this time; then the rates until the next one.
   void pass_instant() {
     while (!round_.empty()) {
@@ -113,7 +139,7 @@ class ActivityRun {
       std::swap(round_, next_round_);
       ++now_.delta;
     }
-    for (const Flows::End& end : flows_.settle(now_.time)) queue_.push(end.at, {kFlow, end.flow});
+    for (const Flows::End& end : flows_.settle_untold(now_.time)) queue_.push(end.at, {kFlow, end.flow});
   }
 
   void end(Place place) {
@@ -167,30 +193,6 @@ class ActivityRun {
 };
 
 }  // namespace
-
-std::uint32_t members(const CopyGrid& copies, Meeting meeting) {
-  switch (meeting) {
-    case Meeting::none:
-      return 1;
-    case Meeting::tensor:
-      return copies.tensor;
-    case Meeting::data:
-      return copies.data;
-  }
-  return 1;
-}
-
-std::uint32_t first_member(const CopyGrid& copies, Meeting meeting, std::uint32_t copy) {
-  switch (meeting) {
-    case Meeting::none:
-      return copy;
-    case Meeting::tensor:
-      return copy - copy % copies.tensor;
-    case Meeting::data:
-      return copy % copies.tensor;
-  }
-  return copy;
-}
 
 ActivityGraph ActivityGraphBuilder::build() && {
   const std::size_t count = graph_.activities.size();

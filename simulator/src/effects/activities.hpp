@@ -71,8 +71,15 @@ struct CopyGrid {
 };
 
 /// How many copies of an activity are one, and the first of those that a copy's is one with.
-[[nodiscard]] std::uint32_t members(const CopyGrid& copies, Meeting meeting);
-[[nodiscard]] std::uint32_t first_member(const CopyGrid& copies, Meeting meeting, std::uint32_t copy);
+[[nodiscard]] inline std::uint32_t members(const CopyGrid& copies, Meeting meeting) {
+  if (meeting == Meeting::none) return 1;
+  return meeting == Meeting::tensor ? copies.tensor : copies.data;
+}
+[[nodiscard]] inline std::uint32_t first_member(const CopyGrid& copies, Meeting meeting, std::uint32_t copy) {
+  if (meeting == Meeting::none) return copy;
+  const std::uint32_t place = copy % copies.tensor;
+  return meeting == Meeting::tensor ? copy - place : place;
+}
 
 /// When each activity ends, copy by copy. The one of a meeting is that of its first copy.
 [[nodiscard]] std::vector<Instant> run_activities(const ActivityGraph& graph, const CopyGrid& copies,

@@ -4,38 +4,30 @@
 #include <bit>
 #include <limits>
 
+#include "flow_sets.hpp"
 #include "flows.hpp"
 
 namespace ppsim::simulator {
-namespace {
-
-/// Calls `f` with every member of a set of numbers below 64.
-template <class F>
-void for_each_of(std::uint64_t set, F f) {
-  for (; set != 0; set &= set - 1) f(static_cast<std::uint32_t>(std::countr_zero(set)));
-}
-
-}  // namespace
 
 void Flows::add_few(std::uint32_t flow) {
   few_ |= bit_of(flow);
   wide_ &= ~bit_of(flow);
   for (const LinkTake& take : routes_[flows_[flow].route]) {
-    few_on_[take.link].flows |= bit_of(flow);
+    links_[take.link].few |= bit_of(flow);
     if (take.streams > 1) wide_ |= bit_of(flow);
   }
 }
 
 void Flows::remove_few(std::uint32_t flow) {
   few_ &= ~bit_of(flow);
-  for (const LinkTake& take : routes_[flows_[flow].route]) few_on_[take.link].flows &= ~bit_of(flow);
+  for (const LinkTake& take : routes_[flows_[flow].route]) links_[take.link].few &= ~bit_of(flow);
 }
 
 void Flows::tell(std::uint32_t number) {
   Flow& flow = flows_[number];
-  if (flow.told == flow.end) return;
-  flow.told = flow.end;
-  ends_.push_back({number, flow.end});
+  if (flow.told == end_of_[number]) return;
+  flow.told = end_of_[number];
+  ends_.push_back({number, flow.told});
 }
 
 /// Every end that is known and was not told.
@@ -47,57 +39,87 @@ void Flows::tell_few() {
 
 /// How many streams some of its flows have on a link.
 std::uint32_t Flows::streams_on(std::uint32_t link, std::uint64_t flows) const {
-  auto streams = static_cast<std::uint32_t>(std::popcount(flows & ~wide_));
+  std::uint32_t streams = size_of(flows & ~wide_);
   for_each_of(flows & wide_, [&](std::uint32_t flow) {
     streams += std::ranges::find(routes_[flows_[flow].route], link, &LinkTake::link)->streams;
   });
   return streams;
 }
 
-/// Gives flows their rate, and what they take to the links that they are on.
-void Flows::fix_few(std::uint64_t flows, Rate share, Nanoseconds now) {
-  for_each_of(flows, [&](std::uint32_t flow) { set_rate(flow, share, now); });
-  for (Filling& filling : filling_) {
-    const std::uint64_t on = filling.flows & flows;
-    if (on == 0) continue;
-    const std::uint32_t streams =
-        filling.share == share ? filling.open : streams_on(filling.link, on);  // a narrowest one: all of them
-    filling.left -= share * streams;
-    filling.open -= streams;
-    filling.share = 0;
-  }
+/// Numbers may have been taken again since rates were found.
+void Flows::forget_levels_of_begun() {
+  std::uint64_t begun = 0;
+  for (const std::uint32_t flow : begun_) begun |= bit_of(flow);
+  for (Level& level : levels_) level.flows &= ~begun;
 }
 
-/// The smallest share of a full link that has flows without a rate, and the flows of the links with that;
-/// full speed if that is smaller.
-std::pair<Rate, std::uint64_t> Flows::narrowest_few() {
-  Rate smallest = kFullSpeed;
-  std::uint64_t flows = 0;
-  for (Filling& filling : filling_) {
-    if (filling.open == 0) continue;
-    if (filling.share == 0) filling.share = std::max<Rate>(whole_quotient(filling.left, filling.open), 1);
-    if (filling.share > smallest || filling.share == kFullSpeed) continue;
-    flows = filling.share < smallest ? filling.flows : flows | filling.flows;
-    smallest = filling.share;
+/// Gives flows their rate. Those that had it already are not looked at.
+void Flows::set_rates(std::uint64_t flows, Rate rate, Nanoseconds now) {
+  levels_.push_back({rate, flows});
+  for (const Level& level : last_levels_)
+    if (level.rate == rate) flows &= ~level.flows;
+  for_each_of(flows, [&](std::uint32_t flow) { set_rate(flow, rate, now); });
+}
+
+/// Begins to fill the full links.
+Flows::Narrowest Flows::look_at_full_links(Nanoseconds now) {
+  Narrowest narrowest;
+  filling_.resize(links_.size());
+  std::size_t kept = 0;
+  for (const std::uint32_t link : full_) {
+    if (!keep_full(link, now)) continue;
+    const LinkLoad& load = loads_[link];
+    Filling& filling = filling_[kept];
+    filling = {link, load.streams, links_[link].few, load.capacity, fair_share(link)};
+    narrowest.add(filling);
+    full_[kept++] = link;
   }
-  return {smallest, flows};
+  full_.resize(kept);
+  open_links_ = kept;
+  return narrowest;
+}
+
+/// Takes from the links what flows have that got their rate, the share of the narrowest links. Those are the
+/// narrowest then that have flows without a rate.
+Flows::Narrowest Flows::take(std::uint64_t flows, Rate share, Nanoseconds now) {
+  Narrowest narrowest;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < open_links_; ++i) {
+    Filling filling = filling_[i];
+    if (filling.share == share) {  // all of its flows have a rate, and all that is left is shared
+      set_held(filling.link, true, now);
+      continue;
+    }
+    if (const std::uint64_t on = filling.flows & flows; on != 0) {
+      const std::uint32_t streams = (on & wide_) == 0 ? size_of(on) : streams_on(filling.link, on);
+      filling.left -= share * streams;
+      filling.open -= streams;
+      if (filling.open == 0) {
+        set_held(filling.link, filling.left < loads_[filling.link].streams, now);
+        continue;
+      }
+      filling.share = std::max<Rate>(whole_quotient(filling.left, filling.open), 1);
+    }
+    narrowest.add(filling);
+    filling_[kept++] = filling;
+  }
+  open_links_ = kept;
+  return narrowest;
 }
 
 /// Progressive filling of all full links, with the sets of the flows on each.
-void Flows::fill_few(Nanoseconds now) {
-  filling_.clear();
-  for (const std::uint32_t link : full_)
-    filling_.push_back(
-        {link, loads_[link].streams, few_on_[link].flows, loads_[link].capacity, fair_share(link)});
+void Flows::fill_few(Narrowest narrowest, Nanoseconds now) {
+  std::swap(levels_, last_levels_);
+  levels_.clear();
   std::uint64_t open = few_;
-  while (open != 0) {
-    const auto [share, narrowed] = narrowest_few();
-    if (share == kFullSpeed) break;
-    fix_few(narrowed & open, share, now);
-    open &= ~narrowed;
+  while (narrowest.share != kFullSpeed) {
+    const std::uint64_t fixed = narrowest.flows & open;
+    set_rates(fixed, narrowest.share, now);
+    open &= ~fixed;
+    narrowest = take(fixed, narrowest.share, now);
   }
-  for_each_of(open, [&](std::uint32_t flow) { set_rate(flow, kFullSpeed, now); });
-  for (const Filling& filling : filling_) {
+  if (open != 0) set_rates(open, kFullSpeed, now);
+  for (const Filling& filling : std::span(filling_).first(open_links_)) {
     loads_[filling.link].left = filling.left;
     loads_[filling.link].open = filling.open;
     count_held(filling.link, now);
@@ -105,29 +127,43 @@ void Flows::fill_few(Nanoseconds now) {
 }
 
 /// Of all ends the next ones alone: when they come, the others are asked for again.
-void Flows::report_next() {
-  Nanoseconds next = std::numeric_limits<Nanoseconds>::max();
-  std::uint64_t first = 0;
-  for_each_of(few_, [&](std::uint32_t flow) {
-    const Nanoseconds end = flows_[flow].end;
-    if (end > next) return;
-    first = (end < next ? 0 : first) | std::uint64_t{1} << flow;
-    next = end;
-  });
-  for_each_of(first, [&](std::uint32_t flow) { tell(flow); });
+void Flows::find_next_few() {
+  const auto numbers = static_cast<std::uint32_t>(std::bit_width(few_));
+  static_assert(static_cast<std::uint64_t>(kNoEnd) == UINT64_MAX);
+  auto next = static_cast<std::uint64_t>(std::numeric_limits<Nanoseconds>::max());
+  std::uint32_t first = 0;
+  const Nanoseconds* const ends = end_of_.data();
+  for (std::uint32_t flow = 0; flow < numbers; ++flow) {
+    const auto end = static_cast<std::uint64_t>(ends[flow]);
+    first = end < next ? flow : first;
+    next = std::min(next, end);
+  }
+  next_end_ = static_cast<Nanoseconds>(next);
+  next_flows_.clear();
+  for (std::uint32_t flow = first; flow < numbers; ++flow)
+    if (static_cast<std::uint64_t>(ends[flow]) == next) next_flows_.push_back(flow);
 }
 
-void Flows::settle_few(Nanoseconds now) {
+/// The one link that all flows are on, and none has a narrower one.
+std::optional<std::uint32_t> Flows::tying_few(const Narrowest& narrowest) const {
+  if (narrowest.flows != few_ || !may_be_tied()) return std::nullopt;
+  for (const Filling& filling : std::span(filling_).first(open_links_))
+    if (filling.share == narrowest.share && filling.flows == few_) return filling.link;
+  return std::nullopt;
+}
+
+void Flows::settle_few(bool may_tie, Nanoseconds now) {
+  forget_levels_of_begun();
   if (reached_.empty()) {
     for (const std::uint32_t flow : begun_) set_rate(flow, kFullSpeed, now);
   } else {
-    fill_few(now);
+    const Narrowest narrowest = look_at_full_links(now);
+    if (const auto link = may_tie ? tying_few(narrowest) : std::nullopt) return settle_tied(*link, now);
+    fill_few(narrowest, now);
+    for (const std::uint32_t seed : reached_) loads_[seed].is_seed = false;
   }
-  for (const std::uint32_t seed : reached_) {
-    loads_[seed].is_seed = false;
-    if (!is_full(seed)) set_held(seed, false, now);
-  }
-  report_next();
+  next_alone_ = true;
+  find_next_few();
 }
 
 }  // namespace ppsim::simulator

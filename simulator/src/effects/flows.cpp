@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "flow_sets.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
@@ -12,10 +13,6 @@ namespace ppsim::simulator {
 namespace {
 
 __extension__ using WideRest = __int128;
-
-/// A common clock is worth its start for so many flows, and where so few links have to be looked at.
-constexpr std::int64_t kMinTied = 8;
-constexpr std::size_t kMaxTiedLinks = 64;
 
 /// The end of a remaining wait, as far as times have room for it.
 Nanoseconds checked_end(WideRest rest, Nanoseconds now) {
@@ -32,16 +29,19 @@ WideRest quotient(WideRest parts, Rate rate) {
 }  // namespace
 
 Flows::Flows(const Routes& routes, std::span<const Link> links)
-    : routes_(routes), few_on_(links.size()), links_(links.size()), flows_(kFew), rates_(kFew) {
+    : routes_(routes),
+      fair_(links.size()),
+      links_(links.size()),
+      flows_(kFew),
+      end_of_(kFew, kNoEnd),
+      rates_(kFew) {
   for (const Link& link : links) {
     const Rate fast = std::min<Rate>(link.capacity / kFullSpeed, std::numeric_limits<std::uint32_t>::max());
     loads_.push_back({.capacity = link.capacity, .max_fast = static_cast<std::uint32_t>(fast)});
   }
 }
 
-/// The flows of a full link need other rates.
-void Flows::mark(std::uint32_t link) {
-  if (loads_[link].is_seed) return;
+void Flows::add_seed(std::uint32_t link) {
   loads_[link].is_seed = true;
   reached_.push_back(link);
   if (loads_[link].is_listed) return;
@@ -54,6 +54,7 @@ std::uint32_t Flows::free_number() {
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(flows_.size()));
     flows_.emplace_back();
+    end_of_.push_back(kNoEnd);
     rates_.push_back(0);
   }
   const std::uint32_t number = free_.back();
@@ -74,9 +75,11 @@ std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds no
     if (link.count++ == 0) link.since = now;
     loads_[take.link].streams += take.streams;
     link.use.flows += take.streams;
-    if (link.flows.size() > 16 && static_cast<std::int64_t>(link.flows.size()) > 2 * link.count)
-      forget_ended(link);
-    link.flows.push_back({flow, flows_[flow].use});
+    if (flow >= kFew) {
+      if (link.many.size() > 16 && static_cast<std::int64_t>(link.many.size()) > 2 * link.count)
+        forget_ended(link);
+      link.many.push_back({flow, flows_[flow].use});
+    }
     if (is_full(take.link)) mark(take.link);
   }
   if (flow < kFew) add_few(flow);
@@ -92,6 +95,7 @@ void Flows::pass(std::uint32_t route) {
 
 void Flows::finish(std::uint32_t flow, Nanoseconds now) {
   flows_[flow].moving = false;
+  end_of_[flow] = kNoEnd;
   --moving_;
   has_changed_ = true;
   if (flow < kFew) {
@@ -108,7 +112,7 @@ void Flows::finish(std::uint32_t flow, Nanoseconds now) {
 }
 
 void Flows::forget_ended(LinkState& link) const {
-  std::erase_if(link.flows, [&](const OnLink& on) { return !is_there(on); });
+  std::erase_if(link.many, [&](const OnLink& on) { return !is_there(on); });
 }
 
 /// The full links of a flow: others tie nobody.
@@ -122,14 +126,19 @@ void Flows::reach(std::uint32_t flow) {
   }
 }
 
+template <class F>
+void Flows::for_each_on(std::uint32_t link, F f) {
+  for_each_of(links_[link].few, f);
+  for (const OnLink& on : links_[link].many) f(on.flow);
+}
+
 void Flows::find_neighbours() {
   neighbours_.clear();
   for (const std::uint32_t seed : reached_) loads_[seed].is_reached = true;
   for (std::size_t next = 0; next < reached_.size(); ++next) {
-    std::erase_if(links_[reached_[next]].flows, [&](const OnLink& on) {
-      if (!is_there(on)) return true;
-      if (!flows_[on.flow].is_neighbour) reach(on.flow);
-      return false;
+    forget_ended(links_[reached_[next]]);
+    for_each_on(reached_[next], [&](std::uint32_t flow) {
+      if (!flows_[flow].is_neighbour) reach(flow);
     });
   }
 }
@@ -154,11 +163,11 @@ Rate Flows::smallest_share() {
 void Flows::fix(Rate share) {
   fixed_.clear();
   for (const std::uint32_t link : narrowest_) {
-    for (const OnLink& on : links_[link].flows) {
-      if (rates_[on.flow] != 0) continue;
-      rates_[on.flow] = share;
-      fixed_.push_back(on.flow);
-    }
+    for_each_on(link, [&](std::uint32_t flow) {
+      if (rates_[flow] != 0) return;
+      rates_[flow] = share;
+      fixed_.push_back(flow);
+    });
   }
   for (const std::uint32_t flow : fixed_) {
     for (const LinkTake& take : routes_[flows_[flow].route]) {
@@ -188,7 +197,7 @@ bool Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
   flow.since = now;
   flow.rate = rate;
   if (flow.left == 0) return false;  // it ends at this instant anyway
-  flow.end = checked_end(quotient(flow.left + rate - 1, rate), now);
+  end_of_[number] = checked_end(quotient(flow.left + rate - 1, rate), now);
   return true;
 }
 
@@ -200,13 +209,12 @@ void Flows::count_held(std::uint32_t number, Nanoseconds now) {
   set_held(number, slowed && load.left - load.open * kFullSpeed < load.streams, now);
 }
 
-void Flows::set_held(std::uint32_t number, bool holds, Nanoseconds now) {
+void Flows::change_held(std::uint32_t number, Nanoseconds now) {
   LinkLoad& load = loads_[number];
-  if (load.holds == holds) return;
   LinkState& link = links_[number];
   if (load.holds) link.use.contended += now - link.held_since;
   link.held_since = now;
-  load.holds = holds;
+  load.holds = !load.holds;
 }
 
 /// Whether every flow is on the link, and none has a narrower one.
@@ -217,8 +225,7 @@ bool Flows::ties_all(std::uint32_t link) {
 }
 
 std::optional<std::uint32_t> Flows::tying_link() {
-  if (tie_) return ties_all(*tie_) ? tie_ : std::nullopt;
-  if (moving_ < kMinTied || loads_.size() > kMaxTiedLinks) return std::nullopt;
+  if (!may_be_tied()) return std::nullopt;
   const auto found = std::ranges::find_if(reached_, [&](std::uint32_t link) { return ties_all(link); });
   return found == reached_.end() ? std::nullopt : std::optional(*found);
 }
@@ -227,14 +234,15 @@ std::optional<std::uint32_t> Flows::tying_link() {
 void Flows::tie(std::uint32_t link, Nanoseconds now) {
   tie_ = link;
   clock_.start(now);
+  levels_.clear();
   forget_ended(links_[link]);
-  for (const OnLink& on : links_[link].flows) {
-    Flow& flow = flows_[on.flow];
-    if (flow.rate == 0) continue;  // it begins now
-    clock_.add({on.flow, on.use}, std::max(Parts{0}, flow.left - Parts{now - flow.since} * flow.rate));
+  for_each_on(link, [&](std::uint32_t number) {
+    Flow& flow = flows_[number];
+    if (flow.rate == 0) return;  // it begins now
+    clock_.add({number, flow.use}, std::max(Parts{0}, flow.left - Parts{now - flow.since} * flow.rate));
     flow.rate = 0;
-    flow.end = -1;
-  }
+    end_of_[number] = kNoEnd;
+  });
 }
 
 /// Each flow has again what it has left, and all of them need a rate.
@@ -245,26 +253,24 @@ void Flows::untie(Nanoseconds now) {
     Flow& flow = flows_[tied.number];
     flow.left = std::max(Parts{0}, left);
     flow.since = now;
-    flow.end = -1;
+    end_of_[tied.number] = kNoEnd;
   });
   if (!loads_[*tie_].is_seed) {
     loads_[*tie_].is_seed = true;
     reached_.push_back(*tie_);
   }
-  reported_.clear();
   tie_.reset();
 }
 
 /// Of all ends the next ones alone: before the others come, rates change.
-void Flows::report_tied(Nanoseconds now) {
-  for (const std::uint32_t flow : reported_) flows_[flow].end = -1;
-  reported_.clear();
+void Flows::find_next_tied(Nanoseconds now) {
+  for (const std::uint32_t flow : next_flows_) end_of_[flow] = kNoEnd;
+  next_flows_.clear();
   const Parts wait = clock_.wait();
-  const Nanoseconds at = checked_end(wait, now);
+  next_end_ = checked_end(wait, now);
   clock_.within(wait, [&](const FairClock::Flow& tied) {
-    flows_[tied.number].end = at;
-    reported_.push_back(tied.number);
-    ends_.push_back({tied.number, at});
+    end_of_[tied.number] = next_end_;
+    next_flows_.push_back(tied.number);
   });
 }
 
@@ -273,31 +279,31 @@ void Flows::settle_tied(std::uint32_t link, Nanoseconds now) {
   clock_.go_on(now, fair_share(link));
   clock_.drop([&](const FairClock::Flow& tied) { return !is_there({tied.number, tied.use}); });
   for (const std::uint32_t flow : begun_) clock_.add({flow, flows_[flow].use}, flows_[flow].left);
-  for (const std::uint32_t seed : reached_) {
-    loads_[seed].is_seed = false;
-    if (!is_full(seed)) set_held(seed, false, now);
-  }
+  for (const std::uint32_t seed : reached_) loads_[seed].is_seed = false;
   for (const std::uint32_t other : full_) set_held(other, fair_share(other) == clock_.rate(), now);
-  report_tied(now);
+  find_next_tied(now);
 }
 
-void Flows::forget_wide_links() {
-  std::erase_if(full_, [&](std::uint32_t link) {
-    if (is_full(link)) return false;
-    loads_[link].is_listed = false;
-    return true;
-  });
+/// Whether it is full; if not, it is forgotten, and holds nobody back.
+bool Flows::keep_full(std::uint32_t link, Nanoseconds now) {
+  if (is_full(link)) return true;
+  loads_[link].is_listed = false;
+  set_held(link, false, now);
+  return false;
 }
 
-void Flows::settle_many(Nanoseconds now) {
-  if (next_alone_) tell_few();
+void Flows::forget_wide_links(Nanoseconds now) {
+  std::erase_if(full_, [&](std::uint32_t link) { return !keep_full(link, now); });
+}
+
+void Flows::find_many(Nanoseconds now) {
   if (!reached_.empty()) {
     find_neighbours();
     find_rates();
     for (const std::uint32_t flow : neighbours_) {
       flows_[flow].is_neighbour = false;
       if (set_rate(flow, rates_[flow] == 0 ? kFullSpeed : rates_[flow], now))
-        ends_.push_back({flow, flows_[flow].end});
+        ends_.push_back({flow, end_of_[flow]});
     }
     for (const std::uint32_t link : reached_) {
       count_held(link, now);
@@ -305,28 +311,48 @@ void Flows::settle_many(Nanoseconds now) {
     }
   }
   for (const std::uint32_t flow : begun_) {
-    if (flows_[flow].rate == 0 && set_rate(flow, kFullSpeed, now)) ends_.push_back({flow, flows_[flow].end});
+    if (flows_[flow].rate == 0 && set_rate(flow, kFullSpeed, now)) ends_.push_back({flow, end_of_[flow]});
   }
 }
 
-const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
+void Flows::settle_many(bool may_tie, Nanoseconds now) {
+  forget_wide_links(now);
+  if (const auto link = may_tie ? tying_link() : std::nullopt) return settle_tied(*link, now);
+  if (std::exchange(next_alone_, false)) tell_few();
+  next_end_ = std::numeric_limits<Nanoseconds>::max();
+  next_flows_.clear();
+  levels_.clear();
+  find_many(now);
+}
+
+/// Whether there is a tie, and it ties all flows that there are now. If not, there is none any more.
+bool Flows::stays_tied(Nanoseconds now) {
+  if (!tie_) return false;
+  forget_wide_links(now);
+  if (ties_all(*tie_)) return true;
+  untie(now);
+  return false;
+}
+
+const std::vector<Flows::End>& Flows::settle_untold(Nanoseconds now) {
   ends_.clear();
   if (!std::exchange(has_changed_, false)) return ends_;
-  forget_wide_links();
-  if (const auto link = tying_link()) {
-    settle_tied(*link, now);
+  const bool may_tie = !tie_;
+  if (stays_tied(now)) {
+    settle_tied(*tie_, now);
+  } else if (has_many()) {
+    settle_many(may_tie, now);
   } else {
-    if (tie_) untie(now);
-    if (std::popcount(few_) == moving_) {
-      settle_few(now);
-      next_alone_ = true;
-    } else {
-      settle_many(now);
-      next_alone_ = false;
-    }
+    settle_few(may_tie, now);
   }
   reached_.clear();
   begun_.clear();
+  return ends_;
+}
+
+const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
+  settle_untold(now);
+  for (const std::uint32_t flow : next_flows_) tell(flow);
   return ends_;
 }
 

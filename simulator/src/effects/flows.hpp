@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -145,13 +146,19 @@ class Flows {
   /// One that takes no time.
   void pass(std::uint32_t route);
   /// Whether it ends now, after all changes.
-  [[nodiscard]] bool ends(std::uint32_t flow, Nanoseconds now) const {
-    return flows_[flow].moving && flows_[flow].end == now;
-  }
+  [[nodiscard]] bool ends(std::uint32_t flow, Nanoseconds now) const { return end_of_[flow] == now; }
   void finish(std::uint32_t flow, Nanoseconds now);
   /// Gives rates for all that has begun and finished since the last call: ends that are new or have changed.
   /// Where few flows are in flight, or one clock counts, of those that come next.
   const std::vector<End>& settle(Nanoseconds now);
+
+  /// The same for who asks for the next ends instead of being told: ends that are new or have changed where
+  /// `next_end` does not say which is next.
+  const std::vector<End>& settle_untold(Nanoseconds now);
+  /// The next end, unless `settle_untold` has given it; else no time is later.
+  [[nodiscard]] Nanoseconds next_end() const { return next_end_; }
+  /// All flows that end then, unless it has.
+  [[nodiscard]] std::span<const std::uint32_t> next_flows() const { return next_flows_; }
 
   [[nodiscard]] bool takes_links(std::uint32_t route) const { return !routes_[route].empty(); }
   [[nodiscard]] Rate rate(std::uint32_t flow) const { return tie_ ? clock_.rate() : flows_[flow].rate; }
@@ -160,10 +167,10 @@ class Flows {
  private:
   __extension__ using Parts = __int128;
   static constexpr std::uint32_t kFew = 64;
+  static constexpr Nanoseconds kNoEnd = -1;
   struct Flow {
     Parts left = 0;
     Nanoseconds since = 0;
-    Nanoseconds end = -1;
     Nanoseconds told = -1;  ///< the end that the caller was told while few were in flight
     Rate rate = 0;          ///< 0: none yet
     std::uint32_t route = 0;
@@ -188,24 +195,40 @@ class Flows {
     bool is_listed = false;  ///< among those that may be full
     bool holds = false;      ///< some flow below full speed
   };
-  /// What is needed of it as well where few flows are in flight.
-  struct FewOnLink {
-    std::uint64_t flows = 0;  ///< those that have a number below kFew
-    Rate fair = 0;            ///< of every stream, when they were `fair_streams`
-    std::uint32_t fair_streams = 0;
+  /// What each of so many streams on a link has, where all have the same.
+  struct FairShare {
+    Rate rate = 0;
+    std::uint32_t streams = 0;
   };
-  /// A full link while rates of few flows are found.
+  /// A full link with flows that have no rate, while rates of few flows are found.
   struct Filling {
     std::uint32_t link;
     std::uint32_t open;   ///< streams of the flows without a rate
     std::uint64_t flows;  ///< all that are on it
     Rate left;
-    Rate share;  ///< of an open stream; 0: not divided yet
+    Rate share;  ///< of an open stream
+  };
+  /// The smallest share of some full links, and all flows of those that have it; full speed where no share is
+  /// below that, and what flows are is of no use then.
+  struct Narrowest {
+    Rate share = kFullSpeed;
+    std::uint64_t flows = 0;
+    void add(const Filling& filling) {
+      const std::uint64_t as_narrow = filling.share <= share ? filling.flows : 0;
+      flows = (filling.share < share ? 0 : flows) | as_narrow;
+      share = std::min(share, filling.share);
+    }
+  };
+  /// Few flows of one rate.
+  struct Level {
+    Rate rate;
+    std::uint64_t flows;
   };
   struct LinkState {
-    std::vector<OnLink> flows;
-    std::int64_t count = 0;  ///< of those that are not over
-    Nanoseconds since = 0;   ///< that it is busy
+    std::uint64_t few = 0;     ///< flows on it that have a number below kFew
+    std::vector<OnLink> many;  ///< the others, and some that are over
+    std::int64_t count = 0;    ///< of all that are not over
+    Nanoseconds since = 0;     ///< that it is busy
     Nanoseconds held_since = 0;
     LinkUse use;
   };
@@ -221,33 +244,48 @@ class Flows {
   /// What each stream gets where all on the link have the same. Requires: there are some.
   [[nodiscard]] Rate fair_share(std::uint32_t link) {
     const LinkLoad& load = loads_[link];
-    FewOnLink& few = few_on_[link];
-    if (few.fair_streams != load.streams) {
-      few.fair_streams = load.streams;
-      few.fair = std::max<Rate>(whole_quotient(load.capacity, load.streams), 1);
-    }
-    return few.fair;
+    FairShare& fair = fair_[link];
+    if (fair.streams != load.streams)
+      fair = {std::max<Rate>(whole_quotient(load.capacity, load.streams), 1), load.streams};
+    return fair.rate;
   }
+  /// Sees to whether the link holds some flow back.
+  void set_held(std::uint32_t link, bool holds, Nanoseconds now) {
+    if (loads_[link].holds != holds) change_held(link, now);
+  }
+  /// The flows of a full link need other rates.
+  void mark(std::uint32_t link) {
+    if (!loads_[link].is_seed) add_seed(link);
+  }
+  /// A common clock is worth its start for so many flows, and where so few links have to be looked at.
+  [[nodiscard]] bool may_be_tied() const { return moving_ >= 8 && loads_.size() <= 64; }
+  [[nodiscard]] bool has_many() const { return flows_.size() - free_.size() > kFew; }
   [[nodiscard]] std::uint32_t free_number();
   void add_few(std::uint32_t flow);
   void remove_few(std::uint32_t flow);
-  void forget_wide_links();
+  void forget_wide_links(Nanoseconds now);
+  [[nodiscard]] bool keep_full(std::uint32_t link, Nanoseconds now);
   [[nodiscard]] bool ties_all(std::uint32_t link);
+  [[nodiscard]] bool stays_tied(Nanoseconds now);
   [[nodiscard]] std::optional<std::uint32_t> tying_link();
+  [[nodiscard]] std::optional<std::uint32_t> tying_few(const Narrowest& narrowest) const;
   void settle_tied(std::uint32_t link, Nanoseconds now);
   void tie(std::uint32_t link, Nanoseconds now);
   void untie(Nanoseconds now);
-  void report_tied(Nanoseconds now);
-  void set_held(std::uint32_t link, bool holds, Nanoseconds now);
-  void mark(std::uint32_t link);
+  void find_next_tied(Nanoseconds now);
+  void change_held(std::uint32_t link, Nanoseconds now);
+  void add_seed(std::uint32_t link);
   void forget_ended(LinkState& link) const;
-  void settle_few(Nanoseconds now);
-  void fill_few(Nanoseconds now);
-  [[nodiscard]] std::pair<Rate, std::uint64_t> narrowest_few();
-  void fix_few(std::uint64_t flows, Rate share, Nanoseconds now);
+  void settle_few(bool may_tie, Nanoseconds now);
+  [[nodiscard]] Narrowest look_at_full_links(Nanoseconds now);
+  void fill_few(Narrowest narrowest, Nanoseconds now);
+  [[nodiscard]] Narrowest take(std::uint64_t flows, Rate share, Nanoseconds now);
+  void forget_levels_of_begun();
+  void set_rates(std::uint64_t flows, Rate rate, Nanoseconds now);
   [[nodiscard]] std::uint32_t streams_on(std::uint32_t link, std::uint64_t flows) const;
-  void report_next();
-  void settle_many(Nanoseconds now);
+  void find_next_few();
+  void settle_many(bool may_tie, Nanoseconds now);
+  void find_many(Nanoseconds now);
   void find_neighbours();
   void reach(std::uint32_t flow);
   void find_rates();
@@ -257,30 +295,38 @@ class Flows {
   void tell(std::uint32_t flow);
   void tell_few();
   void count_held(std::uint32_t link, Nanoseconds now);
+  /// Calls `f` with every flow on a link.
+  template <class F>
+  void for_each_on(std::uint32_t link, F f);
 
   const Routes& routes_;
   std::vector<LinkLoad> loads_;
-  std::vector<FewOnLink> few_on_;
+  std::vector<FairShare> fair_;
   std::vector<LinkState> links_;
   std::vector<Flow> flows_;
+  std::vector<Nanoseconds> end_of_;        ///< of each flow; kNoEnd: it has none, or is over
   std::uint64_t few_ = 0;                  ///< flows that have a number below kFew, by their numbers
   std::uint64_t wide_ = 0;                 ///< those of them that have several streams on a link
   std::vector<std::uint32_t> free_;        ///< numbers from kFew on
   std::vector<std::uint32_t> begun_;       ///< since the last settle
   std::vector<std::uint32_t> full_;        ///< links that are full, and maybe others
   std::vector<Filling> filling_;           ///< those that are full
+  std::size_t open_links_ = 0;             ///< how many of these have flows without a rate, at its front
+  std::vector<Level> levels_;              ///< of few flows, as they were settled last, and maybe others
+  std::vector<Level> last_levels_;         ///< those before, while rates are found
   std::vector<std::uint32_t> reached_;     ///< first the seeds: links whose flows may get other rates
   std::vector<std::uint32_t> neighbours_;  ///< these flows
   std::vector<Rate> rates_;                ///< of flows, by their numbers, while they are found
   std::vector<std::uint32_t> narrowest_;
   std::vector<std::uint32_t> fixed_;
   std::vector<End> ends_;
-  std::optional<std::uint32_t> tie_;     ///< the link that all flows are on, at the rate of the clock
-  FairClock clock_;                      ///< of all flows while there is a tie
-  std::vector<std::uint32_t> reported_;  ///< whose ends are known while there is a tie: the next ones
-  std::int64_t moving_ = 0;              ///< flows
-  bool has_changed_ = false;             ///< since the last settle
-  bool next_alone_ = false;              ///< of the ends none is told but the next ones
+  std::optional<std::uint32_t> tie_;       ///< the link that all flows are on, at the rate of the clock
+  FairClock clock_;                        ///< of all flows while there is a tie
+  std::vector<std::uint32_t> next_flows_;  ///< while there is a tie, the only ones that have ends
+  Nanoseconds next_end_ = std::numeric_limits<Nanoseconds>::max();
+  std::int64_t moving_ = 0;   ///< flows
+  bool has_changed_ = false;  ///< since the last settle
+  bool next_alone_ = false;   ///< of the ends none is told but the next ones
 };
 
 }  // namespace ppsim::simulator

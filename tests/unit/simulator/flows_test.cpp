@@ -146,7 +146,10 @@ class PlainFlows {
   std::vector<bool> holds_;
 };
 
-Outcome run(const Traffic& traffic) {
+/// Who is told the next ends, and who asks for them.
+enum class Ends { told, asked };
+
+Outcome run(const Traffic& traffic, Ends ends) {
   Routes routes;
   for (const auto& route : traffic.routes) routes.add(route);
   Flows flows(routes, traffic.links);
@@ -154,19 +157,26 @@ Outcome run(const Traffic& traffic) {
   std::map<std::uint32_t, std::size_t> arrivals;  // by the numbers of their flows
   std::multimap<Nanoseconds, std::uint32_t> told;
   std::size_t arrived = 0;
-  while (arrived < traffic.arrivals.size() || !told.empty()) {
-    Nanoseconds now = std::numeric_limits<Nanoseconds>::max();
-    if (arrived < traffic.arrivals.size()) now = traffic.arrivals[arrived].at;
+  const auto finish = [&](std::uint32_t flow, Nanoseconds now) {
+    if (!flows.ends(flow, now)) return;
+    flows.finish(flow, now);
+    outcome.ends[arrivals.at(flow)] = now;
+  };
+  const auto knows_end = [&] {
+    return !told.empty() || (ends == Ends::asked && !flows.next_flows().empty());
+  };
+  while (arrived < traffic.arrivals.size() || knows_end()) {
+    Nanoseconds now = ends == Ends::asked ? flows.next_end() : std::numeric_limits<Nanoseconds>::max();
+    if (arrived < traffic.arrivals.size()) now = std::min(now, traffic.arrivals[arrived].at);
     if (!told.empty()) now = std::min(now, told.begin()->first);
-    for (; !told.empty() && told.begin()->first == now; told.erase(told.begin())) {
-      const std::uint32_t flow = told.begin()->second;
-      if (!flows.ends(flow, now)) continue;
-      flows.finish(flow, now);
-      outcome.ends[arrivals.at(flow)] = now;
-    }
+    for (; !told.empty() && told.begin()->first == now; told.erase(told.begin()))
+      finish(told.begin()->second, now);
+    if (ends == Ends::asked && now == flows.next_end())
+      for (const std::uint32_t flow : flows.next_flows()) finish(flow, now);
     for (; arrived < traffic.arrivals.size() && traffic.arrivals[arrived].at == now; ++arrived)
       arrivals[flows.begin(traffic.arrivals[arrived].route, traffic.arrivals[arrived].cost, now)] = arrived;
-    for (const Flows::End& end : flows.settle(now)) told.emplace(end.at, end.flow);
+    const auto& changed = ends == Ends::told ? flows.settle(now) : flows.settle_untold(now);
+    for (const Flows::End& end : changed) told.emplace(end.at, end.flow);
   }
   outcome.uses = flows.uses();
   return outcome;
@@ -232,9 +242,12 @@ class Draw {
 
 void expect_same(const Traffic& traffic) {
   const Outcome plain = PlainFlows(traffic).run();
-  const Outcome found = run(traffic);
-  ASSERT_EQ(found.ends, plain.ends);
-  ASSERT_EQ(found.uses, plain.uses);
+  for (const Ends ends : {Ends::told, Ends::asked}) {
+    SCOPED_TRACE(ends == Ends::told ? "told" : "asked");
+    const Outcome found = run(traffic, ends);
+    ASSERT_EQ(found.ends, plain.ends);
+    ASSERT_EQ(found.uses, plain.uses);
+  }
 }
 
 TEST(Flows, OverAnyLinksTakeAsLongAsInThePlainModel) {
