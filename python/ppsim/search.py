@@ -20,11 +20,13 @@ class Repair(Value):
 
     program: which does not hang; None: no change that was allowed helps
     changes: the fewest, as text; why: what stands in the way
+    still_refuted: other properties that the program lacks, before and after
     """
 
     program: _core.Program | None
     changes: list[str] = field(default_factory=list, hash=False)
     why: list[str] = field(default_factory=list, hash=False)
+    still_refuted: list[str] = field(default_factory=list, hash=False)
 
     def __bool__(self) -> bool:
         return self.program is not None
@@ -49,7 +51,8 @@ def repair(
     data = _core.repair(program, question, list(changes))
     if "unknown" in data:
         raise Unknown(f"no repair is known: {data['unknown']}")
-    return Repair(data.get("program"), list(data["changes"]), list(data.get("why", [])))
+    return Repair(data.get("program"), list(data["changes"]), list(data.get("why", [])),
+                  list(data.get("still_refuted", [])))
 
 
 @dataclass(frozen=True)

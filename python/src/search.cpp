@@ -47,6 +47,10 @@ Data repaired(const Program& program, const VerifyQuestion& question, const std:
   if (const auto* found = std::get_if<Repaired>(&answer)) {
     for (const Change& change : found->changes) changes.append(to_string(change));
     data["program"] = found->program;
+    nb::list still_refuted;
+    for (const Property property : found->still_refuted())
+      still_refuted.append(std::string(property_name(property)));
+    data["still_refuted"] = still_refuted;
   } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
     data["why"] = none->why;
   } else {

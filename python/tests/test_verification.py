@@ -185,6 +185,12 @@ def test_a_repair_is_the_fewest_changes(hanging):
         ppsim.repair(hanging, changes=["pray"])
 
 
+def test_what_is_ill_formed_stays_so_in_a_repair():
+    text = ("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0RECV_B0\n"
+            "1F0,1RECV_F0,1SEND_B1,1B0,1SEND_B0,1F1,1B1,1RECV_F1\n")
+    assert ppsim.repair(ppsim.read_text(text), transport="nccl").still_refuted == ["well_formed"]
+
+
 def test_what_is_absent_cannot_be_repaired():
     repair = ppsim.repair(ppsim.read_text("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0\n"))
     assert not repair and repair.why

@@ -54,6 +54,15 @@ expect_exit 4 verify looped-bfs --ranks 2 --microbatches 4 --chunks 2 --properti
 expect_exit 4 verify 1f1b --ranks 3 --microbatches 6 --resident 2
 ! grep -q -- "--repair" stdout || fail "a repair of a residency limit"
 
+# What is ill-formed stays so, and that is said. Receives behind the F that need them, on a transport that launches in order.
+printf '%s\n' 0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0RECV_B0 1F0,1RECV_F0,1SEND_B1,1B0,1SEND_B0,1F1,1B1,1RECV_F1 >ill.csv
+expect_exit 4 verify ill.csv --transport nccl
+expect_out "well_formed is refuted after it as well"
+expect_exit 4 verify ill.csv --transport nccl --repair better.json --json
+expect_json 'd["properties"]["deadlock_free"]["repair"]["still_refuted"] == ["well_formed"]'
+expect_exit 4 verify better.json --transport nccl --json
+expect_json '[p for p, v in d["properties"].items() if v["verdict"] == "refuted"] == ["well_formed"]'
+
 # What does not hang is not repaired, and that is said.
 expect_exit 0 verify 1f1b --ranks 2 --microbatches 2 --repair none.json
 expect_err "nothing was repaired, so none.json was not written"

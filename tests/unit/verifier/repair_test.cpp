@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/hand_program.hpp"
@@ -114,6 +115,20 @@ TEST(Repair, MovesASendThatStandsBeforeItsPass) {
   const auto* found = std::get_if<Repaired>(&answer);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(lines_of(found->changes), Lines{"move rank 0: 0SEND_F2 before 0RECV_B0"});
+}
+
+/// 1F1 holds up the launch of what follows it and waits for a receive that stands behind them.
+TEST(Repair, MovesAReceiveThatStandsBehindWhatIsLaunchedAfterItsPass) {
+  HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}})};
+  p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"},
+            {"1RECV_F0@0", "1F0", "1F1", "1B0", "1SEND_B0@1", "1RECV_F1@0", "1B1", "1SEND_B1@1"}};
+  RepairOptions options;
+  options.verify.capabilities = transport("nccl").value();
+  const RepairAnswer answer = repair(p.build(), options);
+  const auto* found = std::get_if<Repaired>(&answer);
+  ASSERT_NE(found, nullptr);
+  EXPECT_TRUE(found->report.proved(Property::deadlock_free));
+  EXPECT_EQ(found->still_refuted(), std::vector{Property::well_formed});
 }
 
 TEST(Repair, DropsWhatAMovedReceiveCameAfter) {

@@ -86,7 +86,8 @@ void Breakers::passes(InstructionId first, InstructionId second) {
   }
 }
 
-/// The second is launched after something that waits for the first, or after the first.
+/// The second is launched after something that waits for the first, which may stand anywhere in a list that
+/// is ill-formed, or after the first.
 void Breakers::launch(InstructionId first, InstructionId second) {
   InstructionId holder(second.value() - 1);
   const auto holds = [&] {
@@ -94,7 +95,8 @@ void Breakers::launch(InstructionId first, InstructionId second) {
     return std::ranges::find(waits, first) != waits.end() && reason(first, holder) != WaitReason::launch &&
            is_chained(context_.graph.capabilities.launches, program_, holder);
   };
-  while (holder > first && !holds()) holder = InstructionId(holder.value() - 1);
+  const InstructionId begin = program_.first(program_.rank_of(second));
+  while (holder > begin && holder != first && !holds()) holder = InstructionId(holder.value() - 1);
   passes(holder, second);
   if (holder == first) return;
   touched(holder);

@@ -119,6 +119,14 @@ std::vector<Change> highest_levels(const std::vector<Change>& changes) {
 
 }  // namespace
 
+std::vector<Property> Repaired::still_refuted() const {
+  std::vector<Property> properties;
+  for (const PropertyResult& result : report.results) {
+    if (std::holds_alternative<Refuted>(result.verdict)) properties.push_back(result.property);
+  }
+  return properties;
+}
+
 std::string to_string(const Change& change) {
   switch (change.kind) {
     case ChangeKind::move:

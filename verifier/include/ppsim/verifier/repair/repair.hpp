@@ -39,6 +39,9 @@ struct Repaired {
   std::vector<Change> changes;  ///< none where the Program does not hang in the first place
   Program program;
   VerifyReport report;  ///< of `program`
+
+  /// Refuted before and after: what is missing, or stands before what it needs, is not repaired.
+  [[nodiscard]] std::vector<Property> still_refuted() const;
 };
 
 /// That the changes asked for cannot help, in lines: what is absent, or a cycle that none of them breaks.
