@@ -49,8 +49,9 @@ class Costs:
     def unit(cls, *, tokens: str = "", **units: float) -> Costs:
         """Costs of one stage's actions: F, B, I, W, R, FB (overlapped F and B), c (one transfer).
 
-        Units: 1 is 1,000,000 ns. A: bytes of one saved stage activation. B defaults to I + W, FB to
-        F + B, everything else but F, I, W and R, which are 1, to 0. `tokens`: what the slices of a sequence
+        Units: 1 is 1,000,000 ns. A: bytes of one saved stage activation. B defaults to I + W and, where
+        it is given, I and W to its halves or what the other leaves of it; FB to F + B; everything else but F, I,
+        W and R, which are 1, to 0. `tokens`: what the slices of a sequence
         cost, as `--token-costs` reads it.
         """
         return cls((("unit", (_unit_text(units), text("tokens", tokens))),))  # not `checked`: sweeps make many

@@ -157,8 +157,9 @@ Expected<UnitSource> parse_unit_costs(std::string_view text) {
   UnitSource source;
   UnitCosts& costs = source.costs;
   costs.F = values.F.value_or(1);
-  costs.I = values.I.value_or(1);
-  costs.W = values.W.value_or(1);
+  const double half = values.B.value_or(2) / 2;
+  costs.I = values.I.value_or(values.W && values.B ? std::max(0.0, *values.B - *values.W) : half);
+  costs.W = values.W.value_or(values.I && values.B ? std::max(0.0, *values.B - *values.I) : half);
   costs.R = values.R.value_or(1);
   costs.B = values.B.value_or(costs.I + costs.W);
   costs.FB = values.FB.value_or(costs.F + costs.B);

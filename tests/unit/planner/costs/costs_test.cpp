@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -21,6 +22,19 @@ TEST(OverlaidTables, WhatIsSaidOfAWholeKindGoesBeforeAStageOfTheBase) {
   EXPECT_EQ(both.costs({.kind = OpKind::forward, .subject = 1}), 1);
   EXPECT_EQ(both.costs({.kind = OpKind::backward, .subject = 3}), 2);
   EXPECT_EQ(both.costs({.kind = OpKind::backward, .subject = 0}), 20);
+}
+
+TEST(UnitCosts, WhatIsNotGivenFollowsFromWhatIs) {
+  const auto halves = [](const char* text) {
+    const UnitCosts costs = parse_unit_costs(text).value().costs;
+    return std::array{costs.B, costs.I, costs.W};
+  };
+  EXPECT_EQ(halves("F=1"), (std::array{2.0, 1.0, 1.0}));
+  EXPECT_EQ(halves("B=5"), (std::array{5.0, 2.5, 2.5}));
+  EXPECT_EQ(halves("B=5,I=2"), (std::array{5.0, 2.0, 3.0}));
+  EXPECT_EQ(halves("B=5,W=6"), (std::array{5.0, 0.0, 6.0}));
+  EXPECT_EQ(halves("I=3"), (std::array{4.0, 3.0, 1.0}));
+  EXPECT_EQ(halves("B=2,I=1.1,W=1.1"), (std::array{2.0, 1.1, 1.1}));
 }
 
 TEST(BindCostSources, UnitsChangeOneCostOfAModelAndKeepItsMemoryLimit) {

@@ -28,8 +28,9 @@ using CostModel = std::function<Expected<Tables>(const Pipeline&)>;
 /// The source of costs and sizes: units, a table, a model on a cluster, or a cost model from outside.
 using CostSource = std::variant<UnitSource, Tables, Workload, CostModel>;
 
-/// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large. B
-/// defaults to I + W, FB to F + B.
+/// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large.
+/// B defaults to I + W, and they to halves of it or to what the other leaves of it; without any I = W = 1. FB
+/// defaults to F + B.
 [[nodiscard]] Expected<UnitSource> parse_unit_costs(std::string_view text);
 
 /// "80GB" is 80e9, "80GiB" 80 * 2^30, a bare number bytes; decimals are rounded down.
