@@ -17,6 +17,16 @@ expect_json 'd["points"] == d["done"] and d["fits"] > 0 and d["impossible"] > 0 
 expect_json 'sum(r["points"] for r in d["reasons"]) == d["impossible"] and all(r["reason"] for r in d["reasons"])'
 rows study.json.sqlite >whole
 
+# What computes no backward keeps nothing for one, and is no better step of training.
+cat >inference.json <<'EOF'
+{
+  "base": {"model": "llama3-8b", "cluster": "dgx-h100", "nodes": 2, "global_batch_size": 32, "pp": 4, "tp": 1, "recompute": "full"},
+  "axes": {"schedule": ["1f1b", "forward-only"]}
+}
+EOF
+expect_exit 0 study run inference.json --json
+expect_json 'd["fits"] == 2 and d["best"]["point"]["schedule"] == "1f1b"'
+
 # Killed at five moments, and resumed.
 for pause in 0.01 0.03 0.05 0.08 0.15; do
   "$ppsim" study run study.json --jobs 2 --store killed.sqlite >/dev/null 2>&1 &

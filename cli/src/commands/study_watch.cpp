@@ -32,8 +32,17 @@ double figure(const planner::StoredResult& result, const char* name) {
   return found == result.figures.end() ? 0 : found->second;
 }
 
+bool trains(const StudyPoint& point) {
+  const auto name = point.values.find("schedule");
+  if (name == point.values.end()) return true;
+  const auto info = find_schedule(name->second);
+  return !info || !(*info)->forward_only;
+}
+
+/// One that computes no backward is the best only among its like.
 void keep_better(const BestPoint& one, std::optional<BestPoint>& best) {
-  if (!best || one.tokens_per_second > best->tokens_per_second) best = one;
+  const auto rank = [](const BestPoint& of) { return std::pair(trains(*of.point), of.tokens_per_second); };
+  if (!best || rank(one) > rank(*best)) best = one;
 }
 
 /// Waits; true: to stop.

@@ -129,7 +129,8 @@ struct PointEvaluator::State {
   Structures structures;
   Placements placements;
 
-  /// A lower bound on the plan's memory; 0 where none is known.
+  /// A lower bound on the plan's memory; 0 where none is known: bounds take what an F saves as kept for a
+  /// backward.
   [[nodiscard]] Expected<Bytes> min_bytes(const PlannedPoint& planned) {
     const PlanChoice& choice = planned.choice;
     const Workload work = workload_of(planned.request, choice);
@@ -137,7 +138,7 @@ struct PointEvaluator::State {
     PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(choice.schedule));
     const auto placed =
         placements.one({info, choice.chunks}, choice.spread.pipeline, choice.spread.microbatches());
-    if (!placed || info->uses_costs) return Bytes{0};
+    if (!placed || info->uses_costs || info->forward_only) return Bytes{0};
     PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, placed->placement->pipeline));
     const StructureKey key{info->name, choice.chunks.value_or(0), choice.spread.pipeline,
                            choice.spread.microbatches(), false};
