@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,7 +36,7 @@ struct NodeDescription {
   int nvlink_domain = 8;  ///< GPUs that NVLink connects, possibly over several nodes
   std::optional<double>
       node_gbytes;  ///< GB/s of the whole node into the network, one direction; of a preset known
-  std::optional<double> latency_us;  ///< of the network
+  std::optional<double> latency_us = {};  ///< of the network
   /// Switches of NVLink sum (NVLink SHARP), at this share of the rate of a gather; 0: they do not. Empty:
   /// all-reduces take what was measured, else switches do not sum.
   std::optional<double> nvlink_sums = {};
