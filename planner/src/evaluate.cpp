@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/rank_ranges.hpp"
-#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/planner/costs/priced_program.hpp"
 #include "ppsim/simulator/engine/list_run.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"

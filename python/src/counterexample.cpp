@@ -2,7 +2,6 @@
 
 #include <nanobind/stl/string.h>
 
-#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim::python {

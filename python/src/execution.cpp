@@ -18,7 +18,6 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/io/trace_csv.hpp"
-#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 

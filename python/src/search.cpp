@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "counterexample.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/synthesis.hpp"

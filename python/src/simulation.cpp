@@ -18,7 +18,6 @@
 #include "cost_binding.hpp"
 #include "pictures.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"

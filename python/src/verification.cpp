@@ -8,7 +8,6 @@
 #include "counterexample.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"

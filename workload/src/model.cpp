@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/text/nearest.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "io/json/file.hpp"
 #include "ppsim/core/text/nearest.hpp"

@@ -1,7 +1,6 @@
 #include "shell_words.hpp"
 
 #include <string_view>
-#include <utility>
 
 namespace ppsim::cli {
 

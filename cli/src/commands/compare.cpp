@@ -15,7 +15,6 @@
 #include "options/figures.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
-#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <iostream>
 #include <sstream>
 
 #include "command.hpp"

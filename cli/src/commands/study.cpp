@@ -6,7 +6,6 @@
 #include <chrono>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <thread>
 

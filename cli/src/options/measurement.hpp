@@ -4,7 +4,6 @@
 
 #include "backend_choice.hpp"
 #include "model_options.hpp"
-#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::cli {
 

@@ -1,7 +1,6 @@
 #include "causality.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <span>
 

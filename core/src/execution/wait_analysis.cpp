@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {

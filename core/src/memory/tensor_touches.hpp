@@ -1,7 +1,6 @@
 #pragma once
 
 #include <bitset>
-#include <compare>
 #include <cstdint>
 #include <vector>
 

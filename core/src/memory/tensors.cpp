@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 #include <unordered_map>
-#include <utility>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/memory/sized_tensors.hpp"

@@ -1,7 +1,6 @@
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
 #include <algorithm>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>

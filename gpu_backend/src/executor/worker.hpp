@@ -4,7 +4,6 @@
 
 #include "action_place.hpp"
 #include "action_times.hpp"
-#include "executor/memory/memory_plan.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::planner {
 namespace {

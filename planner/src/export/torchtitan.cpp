@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "frameworks.hpp"
 #include "ppsim/planner/targets.hpp"

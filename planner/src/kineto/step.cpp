@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "clocks.hpp"
 #include "ppsim/core/io/text.hpp"

@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "ppsim/core/ir/overflow.hpp"
-
 namespace ppsim::planner {
 namespace {
 

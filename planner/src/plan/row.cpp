@@ -1,7 +1,6 @@
 #include "plan/row.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"

@@ -9,7 +9,6 @@
 #include "plan/row.hpp"
 #include "plan/space.hpp"
 #include "plan/structure.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/plan.hpp"
 

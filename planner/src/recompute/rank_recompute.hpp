@@ -6,7 +6,6 @@
 
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/lowering/memory_saving.hpp"
 
 namespace ppsim::planner {

@@ -1,6 +1,5 @@
 // A study on processes that share no store: SQLite's log is for those of one machine.
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>

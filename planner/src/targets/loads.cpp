@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "io/torch/alphabet.hpp"
 #include "io/torch/cells.hpp"

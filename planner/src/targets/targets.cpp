@@ -4,7 +4,6 @@
 #include <array>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/text/nearest.hpp"
 

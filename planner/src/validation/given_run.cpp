@@ -1,6 +1,5 @@
 #include "given_run.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "ppsim/core/text/nearest.hpp"

@@ -8,7 +8,6 @@
 
 #include "decimal.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
 #include "ppsim/workload/cluster.hpp"

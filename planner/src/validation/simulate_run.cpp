@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/effects/job_step.hpp"

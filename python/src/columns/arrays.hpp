@@ -2,7 +2,6 @@
 
 #include <nanobind/ndarray.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -2,7 +2,6 @@
 
 #include "ppsim/core/text/number_text.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "settings.hpp"
 
 namespace ppsim::schedules {
 namespace {

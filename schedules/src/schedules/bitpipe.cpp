@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "families/catalogue.hpp"
 #include "families/orders/folded_pipes.hpp"

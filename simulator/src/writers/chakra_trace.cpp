@@ -6,7 +6,6 @@
 #include "chakra.pb.h"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/simulator/writers/chakra.hpp"
 
 namespace ppsim::simulator {

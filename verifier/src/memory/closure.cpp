@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <numeric>
 
 #include "max_flow.hpp"
 #include "ppsim/core/ir/check.hpp"

@@ -3,10 +3,8 @@
 #include <z3++.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
-#include "ppsim/core/ir/check.hpp"
 #include "proofs.hpp"
 #include "properties/properties.hpp"
 #include "solver/ask_z3.hpp"

@@ -1,7 +1,5 @@
 #include "counters.hpp"
 
-#include <algorithm>
-
 namespace ppsim::verifier {
 namespace {
 

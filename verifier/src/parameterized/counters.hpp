@@ -2,9 +2,6 @@
 
 #include <z3++.h>
 
-#include <optional>
-
-#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/parameterized/periodic.hpp"
 
 namespace ppsim::verifier {

@@ -1,6 +1,4 @@
-#include <algorithm>
 
-#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/parameterized/ranking.hpp"
 #include "proofs.hpp"

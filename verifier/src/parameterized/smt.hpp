@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <new>
-#include <optional>
 #include <string>
 
 #include "counters.hpp"

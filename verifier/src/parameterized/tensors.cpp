@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <map>
-#include <tuple>
 
-#include "ppsim/core/io/text.hpp"
 #include "sample.hpp"
 
 namespace ppsim::verifier {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <tuple>
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "repair/channels.hpp"

@@ -1,9 +1,7 @@
 #include "repair/search.hpp"
 
 #include <algorithm>
-#include <sstream>
 
-#include "ppsim/core/io/text.hpp"
 #include "repair/breakers.hpp"
 
 namespace ppsim::verifier::repairing {

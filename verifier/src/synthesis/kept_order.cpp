@@ -1,6 +1,5 @@
 #include "synthesis/kept_order.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "ppsim/core/lowering/earliest_times.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "limits.hpp"
-#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::verifier::synthesis {
 namespace {

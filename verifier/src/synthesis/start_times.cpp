@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ppsim/core/ir/check.hpp"
-
 namespace ppsim::verifier::synthesis {
 namespace {
 

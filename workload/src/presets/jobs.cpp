@@ -1,7 +1,6 @@
 #include "ppsim/workload/job.hpp"
 
 #include <array>
-#include <vector>
 
 #include "ppsim/core/text/nearest.hpp"
 

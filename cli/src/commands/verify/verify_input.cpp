@@ -2,7 +2,6 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "input/named_input.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verify_parts.hpp"

@@ -1,7 +1,5 @@
 #include "step_facts.hpp"
 
-#include <algorithm>
-
 namespace ppsim::lowering {
 namespace {
 

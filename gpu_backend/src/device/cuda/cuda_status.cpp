@@ -1,7 +1,5 @@
 #include "cuda_status.hpp"
 
-#include <array>
-
 #include "cublaslt_table.hpp"
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "device/cuda/gpu_device.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"

@@ -8,6 +8,7 @@
 #include "device/cuda/held_contexts.hpp"
 #include "executor/worker.hpp"
 #include "gpu_admission.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 
 namespace ppsim::gpu_backend {
 

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 

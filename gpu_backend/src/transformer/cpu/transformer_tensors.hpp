@@ -8,7 +8,6 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
-#include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "transformer/model/transformer_role.hpp"
 #include "transformer_arithmetic.hpp"

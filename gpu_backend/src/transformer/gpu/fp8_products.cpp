@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "fp8_weights.hpp"
 #include "ppsim/core/ir/check.hpp"

@@ -1,10 +1,8 @@
 #include "transformer_vocabulary.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "kept_activations.hpp"

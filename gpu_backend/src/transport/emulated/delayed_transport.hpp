@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "executor/action_times.hpp"
 #include "ppsim/core/ir/program.hpp"

@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "nccl_calls.hpp"
-#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

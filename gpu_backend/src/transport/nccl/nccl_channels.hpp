@@ -3,7 +3,6 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>

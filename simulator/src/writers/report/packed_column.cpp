@@ -1,6 +1,5 @@
 #include "packed_column.hpp"
 
-#include <array>
 #include <cstring>
 #include <vector>
 

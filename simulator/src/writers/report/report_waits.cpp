@@ -1,7 +1,5 @@
 #include "report_waits.hpp"
 
-#include <algorithm>
-
 namespace ppsim::simulator {
 namespace {
 

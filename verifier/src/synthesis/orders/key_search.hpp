@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "synthesis/orders/list_rows.hpp"
 #include "synthesis/orders/walk.hpp"
 

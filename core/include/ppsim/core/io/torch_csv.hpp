@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"

@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <ostream>
-#include <string>
 
 #include "ppsim/core/ir/ids.hpp"
 #include "ppsim/core/ir/op_kind.hpp"

@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <ostream>
-#include <vector>
 
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/error.hpp"

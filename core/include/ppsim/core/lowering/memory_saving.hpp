@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <ostream>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/stage_model/algorithms.hpp"
 #include "ppsim/gpu_backend/stage_model/stages.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::verifier {
 
