@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/writers/report.hpp"
@@ -34,7 +35,7 @@ ReportEntry entry_of(const SimulatedStep& step) {
   }
   if (!step.costs.has_sizes) entry.facts.push_back({"memory", "unknown: no sizes are given"});
   const auto hashes = hashes_of(step.timed_run());
-  entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
+  append_all(entry.facts, hashes);
   return entry;
 }
 
@@ -54,7 +55,7 @@ ReportEntry measured_entry(const TimedRun& measured, const RunMetrics& metrics) 
   entry.facts = {{"pipeline", as_text(measured.program.pipeline())},
                  {"transport", as_text(measured.analyzed.capabilities())}};
   const auto hashes = hashes_of(measured);
-  entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
+  append_all(entry.facts, hashes);
   entry.sizes_known = !measured.sizes.entries().empty();
   return entry;
 }

@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::verifier {
@@ -62,7 +63,7 @@ Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
   Lines lines{head.str()};
   for (const Tensor& tensor : overrun.live) lines.push_back("  live: " + tensor_text(tensor));
   const Lines then = moment_lines(program, overrun.firing_order);
-  lines.insert(lines.end(), then.begin(), then.end());
+  append_all(lines, then);
   return lines;
 }
 

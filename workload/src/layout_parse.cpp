@@ -1,6 +1,7 @@
 #include <charconv>
 #include <optional>
 
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim::workload {
@@ -83,7 +84,7 @@ class LayoutReader {
     if (first + once.size() * std::min(*count, kMaxSymbols) > kMaxSymbols)
       return unexpected("at most " + std::to_string(kMaxSymbols) + " letters and boundaries");
     symbols_.resize(first);
-    for (std::size_t i = 0; i < *count; ++i) symbols_.insert(symbols_.end(), once.begin(), once.end());
+    for (std::size_t i = 0; i < *count; ++i) append_all(symbols_, once);
     return {};
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::workload {
 
@@ -11,8 +12,7 @@ std::vector<RouteId> routes_of_batch(const Pipeline& pipeline) {
   for (const MicrobatchId mb : pipeline.microbatch_ids()) {
     if (!is_padding(pipeline, mb)) routes.push_back(pipeline.route_of(mb));
   }
-  std::ranges::sort(routes);
-  routes.erase(std::unique(routes.begin(), routes.end()), routes.end());
+  sort_unique(routes);
   return routes;
 }
 

@@ -11,6 +11,7 @@
 #include "help.hpp"
 #include "options/job_words.hpp"
 #include "output/terminal.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
@@ -123,8 +124,7 @@ bool moved_to_jitter(const ParsedLine& line, const std::string& option) {
 /// `--rank 4`, of which the value may have been taken for an argument.
 Error unknown_option(const ParsedLine& line, const std::string& word) {
   std::vector<std::string_view> known;
-  for (const ParsedOption& option : line.options)
-    known.insert(known.end(), option.long_names.begin(), option.long_names.end());
+  for (const ParsedOption& option : line.options) append_all(known, option.long_names);
   const std::string name = option_word(word);
   if (moved_to_jitter(line, name)) {
     return {ErrorCode::bad_argument,

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "command_line/help.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/workload/cluster.hpp"
@@ -38,7 +39,7 @@ std::vector<std::string> names_of(const std::vector<CommandText>& commands) {
 std::vector<std::string> option_names(const CommandText& command) {
   std::vector<std::string> names;
   for (const OptionText& option : command.options) {
-    if (!option.positional) names.insert(names.end(), option.names.begin(), option.names.end());
+    if (!option.positional) append_all(names, option.names);
   }
   return names;
 }

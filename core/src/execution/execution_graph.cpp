@@ -8,6 +8,7 @@
 #include "meetings.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim {
 namespace {
@@ -345,9 +346,9 @@ void append(ExecutionGraph& graph, const ExecutionGraph& more) {
   const auto before = static_cast<std::uint32_t>(graph.predecessors.size());
   for (std::size_t i = 1; i < more.predecessor_begin.size(); ++i)
     graph.predecessor_begin.push_back(before + more.predecessor_begin[i]);
-  graph.predecessors.insert(graph.predecessors.end(), more.predecessors.begin(), more.predecessors.end());
-  graph.reasons.insert(graph.reasons.end(), more.reasons.begin(), more.reasons.end());
-  graph.unsatisfiable.insert(graph.unsatisfiable.end(), more.unsatisfiable.begin(), more.unsatisfiable.end());
+  append_all(graph.predecessors, more.predecessors);
+  append_all(graph.reasons, more.reasons);
+  append_all(graph.unsatisfiable, more.unsatisfiable);
 }
 
 /// Puts the waits of all ranks together.

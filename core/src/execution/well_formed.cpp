@@ -12,6 +12,7 @@
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim {
 namespace {
@@ -67,11 +68,6 @@ class CellTraffic {
   std::vector<std::uint32_t> kinds_;
 };
 
-/// Adds `more`.
-void append(std::vector<Violation>& found, const std::vector<Violation>& more) {
-  found.insert(found.end(), more.begin(), more.end());
-}
-
 /// What the rules that look at one rank after another find, each in the order of the ranks.
 struct RankViolations {
   std::vector<Violation> order;         ///< waits for what stands later
@@ -120,8 +116,7 @@ class RankChecker {
     for (const StageId stage : pipeline_.spec().blocks[action.block()].stages) {
       ranks.push_back(pipeline_.rank_of(stage));
     }
-    std::ranges::sort(ranks);
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    sort_unique(ranks);
     return ranks;
   }
 
@@ -308,10 +303,10 @@ std::vector<Violation> well_formed_violations(const Program& program, const Exec
   std::vector<Violation> found;
   for (const Unsatisfiable& u : graph.unsatisfiable)
     found.push_back(violation(program, u.instruction, u.why));
-  for (const RankViolations& part : of_ranks) append(found, part.order);
-  append(found, CounterpartChecker(program, graph).run());
-  for (const RankViolations& part : of_ranks) append(found, part.participants);
-  for (const RankViolations& part : of_ranks) append(found, part.counts);
+  for (const RankViolations& part : of_ranks) append_all(found, part.order);
+  append_all(found, CounterpartChecker(program, graph).run());
+  for (const RankViolations& part : of_ranks) append_all(found, part.participants);
+  for (const RankViolations& part : of_ranks) append_all(found, part.counts);
   cells.check([&](RankId rank, const std::string& text) {
     found.push_back({InstructionId(), concatenated("rank ", rank, ": ", text)});
   });

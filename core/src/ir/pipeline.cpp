@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
-#include <string>
 
 #include "pipeline_rules.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -28,8 +27,7 @@ void fill_defaults(PipelineSpec& spec) {
     for (const std::vector<StageId>& route : spec.routes) {
       for (std::size_t i = 1; i < route.size(); ++i) spec.edges.push_back({route[i - 1], route[i]});
     }
-    std::ranges::sort(spec.edges);
-    spec.edges.erase(std::unique(spec.edges.begin(), spec.edges.end()), spec.edges.end());
+    sort_unique(spec.edges);
   }
   if (spec.blocks.empty()) {
     for (std::size_t s = 0; s < stages; ++s) {
@@ -95,7 +93,7 @@ void Pipeline::build_indexes() {
     for (std::vector<StageId>& list : lists) {
       sort_ids(list);
       is_chain_ = is_chain_ && list.size() <= 1;
-      adjacency.items.insert(adjacency.items.end(), list.begin(), list.end());
+      append_all(adjacency.items, list);
       adjacency.begin.push_back(static_cast<std::int32_t>(adjacency.items.size()));
     }
     return adjacency;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "program_writer.hpp"
 
 namespace ppsim {
@@ -43,8 +44,7 @@ std::vector<int> Program::queues_of(InstructionId id) const {
   const std::span<const CommunicatorId> communicators = communicators_of(id);
   std::vector<int> queues;
   for (std::size_t i = 0; i < own.size(); ++i) queues.push_back(queue_of(own[i], communicators[i]));
-  std::ranges::sort(queues);
-  queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
+  sort_unique(queues);
   return queues;
 }
 

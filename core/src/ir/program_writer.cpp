@@ -6,6 +6,7 @@
 #include "instruction_check.hpp"
 #include "ppsim/core/execution/large_vector.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim {
 
@@ -135,7 +136,7 @@ void ProgramWriter::Part::write(const InstructionView& instruction) {
 /// A part counts its `after` as if there were no others before it.
 void ProgramWriter::take_after(const Part& part) {
   const auto before = static_cast<std::uint32_t>(program_.after_.size());
-  program_.after_.insert(program_.after_.end(), part.after_.begin(), part.after_.end());
+  append_all(program_.after_, part.after_);
   if (before == 0) return;
   for (InstructionId id = program_.first(part.first_); id < program_.last(part.rank_); id = next(id))
     program_.instructions_[id.index()].first_after += before;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "pipeline_rules.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim {
 namespace {
@@ -81,7 +82,7 @@ void add_copy(const PipelineSpec& one, const Replica& copy, PipelineSpec& all) {
   for (std::size_t b = 0; b < one.blocks.size(); ++b) {
     ParameterBlock& block = all.blocks[BlockId(static_cast<std::int32_t>(b))];
     const auto own = copy.stages(one.blocks.items()[b].stages);
-    block.stages.insert(block.stages.end(), own.begin(), own.end());
+    append_all(block.stages, own);
     block.reduced_each_microbatch = one.blocks.items()[b].reduced_each_microbatch;
   }
   for (const int update : one.update) all.update.push_back(update);

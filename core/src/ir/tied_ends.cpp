@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -14,8 +16,7 @@ std::vector<StageId> end_stages(const Pipeline& pipeline) {
       if (!inside) ends.push_back(stage);
     }
   }
-  std::ranges::sort(ends);
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  sort_unique(ends);
   return ends;
 }
 

@@ -1,8 +1,7 @@
 #include "lowering/lines.hpp"
 
-#include <algorithm>
-
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::lowering {
 
@@ -56,8 +55,7 @@ std::vector<AfterEdge> edges_of_places(const LineRow& row) {
     edges.push_back(
         {place_of[static_cast<std::size_t>(edge.later)], place_of[static_cast<std::size_t>(edge.earlier)]});
   }
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  sort_unique(edges);
   return edges;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -49,9 +50,8 @@ void StepRows::forget_after() {
 
 void StepRows::add_after(RankId rank, const std::vector<AfterEdge>& edges) {
   std::vector<AfterEdge>& all = after_[rank];
-  all.insert(all.end(), edges.begin(), edges.end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
+  append_all(all, edges);
+  sort_unique(all);
 }
 
 }  // namespace ppsim::lowering

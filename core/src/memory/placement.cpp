@@ -5,6 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -119,8 +121,7 @@ class PlacementSearch {
   [[nodiscard]] std::vector<Bytes> thresholds() const {
     constexpr std::size_t kMax = 12;
     std::vector<Bytes> distinct(sizes_);
-    std::ranges::sort(distinct);
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    sort_unique(distinct);
     if (distinct.size() <= kMax + 1) return {distinct.begin() + (distinct.empty() ? 0 : 1), distinct.end()};
     std::vector<Bytes> some;
     for (std::size_t i = 1; i <= kMax; ++i) some.push_back(distinct[i * (distinct.size() - 1) / kMax]);

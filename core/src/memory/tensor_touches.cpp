@@ -9,6 +9,7 @@
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim {
 namespace {
@@ -108,8 +109,7 @@ void Collector::resident() {
   for (const StageId stage : pipeline_.stages_of(rank_)) {
     for (const BlockId block : pipeline_.blocks_of(stage)) blocks.push_back(block);
   }
-  std::ranges::sort(blocks);
-  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  sort_unique(blocks);
   for (const BlockId block : blocks) resident(block);
 }
 

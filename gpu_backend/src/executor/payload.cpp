@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
@@ -53,7 +54,7 @@ void check_sizes(std::size_t to, std::size_t from) {
 std::vector<std::byte> pack(const Payload& payload) {
   std::vector<std::byte> bytes;
   bytes.reserve(size_of(payload));
-  for (const std::span<std::byte> piece : payload) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  for (const std::span<std::byte> piece : payload) append_all(bytes, piece);
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "stage_buffer.hpp"
 
@@ -17,7 +18,7 @@ void append_lines(std::vector<std::byte>& lines, std::span<const std::byte> valu
   while (!values.empty()) {
     const auto line = values.first(std::min<std::size_t>(values.size(), 64));
     if (std::ranges::any_of(line, [](std::byte byte) { return byte != std::byte{0}; }))
-      lines.insert(lines.end(), line.begin(), line.end());
+      append_all(lines, line);
     values = values.subspan(line.size());
   }
 }

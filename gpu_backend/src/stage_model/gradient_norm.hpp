@@ -1,10 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -12,8 +12,7 @@ namespace ppsim::gpu_backend {
 [[nodiscard]] inline std::vector<RankId> ranks_of(const Pipeline& pipeline, BlockId block) {
   std::vector<RankId> ranks;
   for (const StageId stage : pipeline.spec().blocks[block].stages) ranks.push_back(pipeline.rank_of(stage));
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  sort_unique(ranks);
   return ranks;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
 namespace ppsim::planner {
@@ -227,7 +228,7 @@ class Fit {
     for (const auto& [key, durations] : measured_durations(run.analyzed, run.traces)) {
       if (is_compute(key.kind)) continue;
       auto& all = durations_[key];
-      all.insert(all.end(), durations.begin(), durations.end());
+      append_all(all, durations);
     }
   }
 

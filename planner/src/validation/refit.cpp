@@ -7,6 +7,7 @@
 
 #include "fitted_axes.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/planner/costs/priced_program.hpp"
 #include "run_workload.hpp"
 
@@ -210,7 +211,7 @@ void add_refit(Validation& validation) {
         errors.push_back(*error);
     }
     out.errors = error_statistics(errors);
-    all.insert(all.end(), errors.begin(), errors.end());
+    append_all(all, errors);
     refit.sources.push_back(std::move(out));
   }
   refit.dense = error_statistics(all);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -137,8 +138,7 @@ std::vector<ShorterRange> shorter_ranges(const std::vector<StepSegment>& first,
   std::vector<Ratio> points;
   for (const StepSegment& segment : first) points.push_back(segment.from);
   for (const StepSegment& segment : second) points.push_back(segment.from);
-  std::sort(points.begin(), points.end());
-  points.erase(std::unique(points.begin(), points.end()), points.end());
+  sort_unique(points);
   for (std::size_t i = 0, bends = points.size(); i < bends; ++i) {
     const Ratio to = i + 1 < bends ? points[i + 1] : Ratio::infinite();
     const auto at = crossing(step_from(first, points[i]), step_from(second, points[i]), points[i], to);

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim::verifier {
 namespace {
 
@@ -86,8 +88,7 @@ class Builder {
   }
 
   static void drop_repeats(std::vector<PointNumber>& before) {
-    std::ranges::sort(before);
-    before.erase(std::unique(before.begin(), before.end()), before.end());
+    sort_unique(before);
     if (before.size() > 1 && before.front() == 0) before.erase(before.begin());
   }
 

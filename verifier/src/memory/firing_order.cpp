@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 
 namespace ppsim::verifier {
@@ -101,7 +101,7 @@ FiringOrder firing_order(const ExecutionGraph& graph, const RunOrder& order, con
     (happens ? firing.items : later).push_back(item);
   }
   firing.moment = firing.items.size();
-  firing.items.insert(firing.items.end(), later.begin(), later.end());
+  append_all(firing.items, later);
   return firing;
 }
 

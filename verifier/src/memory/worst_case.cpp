@@ -6,6 +6,7 @@
 #include "closure.hpp"
 #include "lifetimes.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 #include "rank_clocks.hpp"
 #include "worst_case.hpp"
@@ -112,8 +113,7 @@ std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, Clo
         std::ranges::find_if(lifetime.births, [&](const Birth& b) { return is_within(b.after, moment); });
     if (birth->writer.valid()) starts.push_back(birth->writer);
   }
-  std::ranges::sort(starts);
-  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  sort_unique(starts);
   return starts;
 }
 

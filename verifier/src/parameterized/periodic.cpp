@@ -8,6 +8,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/concatenated.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "sample.hpp"
 
 namespace ppsim::verifier {
@@ -40,8 +41,7 @@ std::vector<ShiftedWait> shifted_waits(const Sample& sample) {
       if (before[p] != wait) waits.push_back(before[p] = wait);
     }
   }
-  std::ranges::sort(waits);
-  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  sort_unique(waits);
   return waits;
 }
 
@@ -93,8 +93,7 @@ std::string text_of(const Sample& sample, int series) {
 /// The instances of a series run one after another; where a Program does not say so, check_series does.
 std::vector<ShiftedWait> with_self_waits(std::vector<ShiftedWait> waits, std::size_t series) {
   for (int s = 0; s < static_cast<int>(series); ++s) waits.push_back({s, s, 0});
-  std::ranges::sort(waits);
-  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  sort_unique(waits);
   return waits;
 }
 

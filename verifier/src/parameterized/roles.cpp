@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/parameterized/all_ranks.hpp"
 
 namespace ppsim::verifier {
@@ -89,8 +89,7 @@ class RoleFinder {
       for (const Action& action : series.actions) stages[series.rank.index()].push_back(action.subject);
     }
     for (std::vector<int>& of_rank : stages) {
-      std::ranges::sort(of_rank);
-      of_rank.erase(std::unique(of_rank.begin(), of_rank.end()), of_rank.end());
+      sort_unique(of_rank);
     }
     return stages;
   }

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <map>
 
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/concatenated.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 #include "repair/channels.hpp"
 
@@ -52,7 +52,7 @@ std::vector<std::string> absences(const Program& program) {
   Lines lines;
   for (const auto& [key, ends] : channel_ends(program)) {
     const Lines of_channel = lines_of(program, key, ends);
-    lines.insert(lines.end(), of_channel.begin(), of_channel.end());
+    append_all(lines, of_channel);
   }
   const AnalyzedProgram analyzed(program, rendezvous());
   const ExecutionGraph& graph = analyzed.graph();

@@ -5,6 +5,7 @@
 
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::verifier::repairing {
 
@@ -63,7 +64,7 @@ void Breakers::splits(InstructionId first, InstructionId second) {
   for (const InstructionId id : {first, second}) {
     for (const InstructionId original : originals(id)) {
       const std::vector<int> own = search_.candidates_.channels_of(original);
-      channels.insert(channels.end(), own.begin(), own.end());
+      append_all(channels, own);
     }
   }
   const bool one = std::ranges::all_of(channels, [&](int c) { return c == channels.front(); });

@@ -4,6 +4,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::verifier::repairing {
 namespace {
@@ -50,8 +51,7 @@ std::vector<int> Candidates::channels_of(InstructionId id) const {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (is_transfer(actions[i].kind)) result.push_back(channel_of(id, i));
   }
-  std::ranges::sort(result);
-  result.erase(std::unique(result.begin(), result.end()), result.end());
+  sort_unique(result);
   return result;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim::verifier::repairing {
 namespace {
 
@@ -84,13 +86,11 @@ class RowEdit {
   }
 
   static InstructionDraft joined(InstructionDraft first, const InstructionDraft& second) {
-    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     first.form = InstructionForm::group;
-    append(first.actions, second.actions);
-    append(first.communicators, second.communicators);
-    append(first.after, second.after);
-    std::ranges::sort(first.after);
-    first.after.erase(std::unique(first.after.begin(), first.after.end()), first.after.end());
+    append_all(first.actions, second.actions);
+    append_all(first.communicators, second.communicators);
+    append_all(first.after, second.after);
+    sort_unique(first.after);
     first.blocking = first.blocking || second.blocking;
     return first;
   }

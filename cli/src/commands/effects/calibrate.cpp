@@ -9,6 +9,7 @@
 #include "output/slowdown_output.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/planner/calibration/calibrate.hpp"
 #include "ppsim/planner/calibration/nccl_tests.hpp"
 #include "ppsim/planner/calibration/slowdown_fit.hpp"
@@ -64,7 +65,7 @@ Expected<MeasuredCollective> read_collective(const std::string& argument) {
 
 std::vector<std::string> sources_of(const CalibrateOptions& options) {
   std::vector<std::string> sources = options.traces;
-  sources.insert(sources.end(), options.nccl_tests.begin(), options.nccl_tests.end());
+  append_all(sources, options.nccl_tests);
   return sources;
 }
 

@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/planner/annotations.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
@@ -27,12 +28,12 @@ std::vector<Annotation> of_answer(const std::string& input, const VerifyAnswer& 
                unknown != nullptr && answer.exit() == kUnknown) {
       found = annotations_of(title + " is unknown", std::vector{unknown->reason}, input, text);
     }
-    result.insert(result.end(), found.begin(), found.end());
+    append_all(result, found);
   }
   if (const auto pool = answer.pool_above_limit()) {
     const std::string line = "the pool of addresses takes " + size_text(*pool) + ", more than the limit";
     const auto found = annotations_of("ppsim: does not fit", std::vector{line}, input, text);
-    result.insert(result.end(), found.begin(), found.end());
+    append_all(result, found);
   }
   return result;
 }

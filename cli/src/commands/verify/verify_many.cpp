@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 
@@ -55,7 +56,7 @@ Expected<std::vector<std::string>> files_of(const std::vector<std::string>& inpu
   for (const std::string& input : inputs) {
     auto found = files_of(input);
     if (!found) return found;
-    files.insert(files.end(), found->begin(), found->end());
+    append_all(files, *found);
   }
   return files;
 }

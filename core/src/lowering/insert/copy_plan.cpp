@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim::lowering {
 namespace {
 
@@ -144,7 +146,7 @@ std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOpti
                        .place = placed_later ? wait.until : last,
                        .gate = placed_later ? Copy::kNone : last_before(computes, last)});
   }
-  copies.insert(copies.end(), reloads.begin(), reloads.end());
+  append_all(copies, reloads);
   std::stable_sort(copies.begin(), copies.end(),
                    [](const Copy& a, const Copy& b) { return a.place < b.place; });
   return copies;

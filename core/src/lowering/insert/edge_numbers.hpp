@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::lowering {
 
@@ -12,7 +13,7 @@ class EdgeNumbers {
  public:
   explicit EdgeNumbers(const Pipeline& pipeline) : edges_(pipeline.spec().edges) {
     const auto& side = pipeline.spec().side_edges;
-    edges_.insert(edges_.end(), side.begin(), side.end());
+    append_all(edges_, side);
     std::sort(edges_.begin(), edges_.end());
     first_.assign(static_cast<std::size_t>(pipeline.stages()) + 1, 0);
     for (const StageEdge& edge : edges_) ++first_[edge.from.index() + 1];

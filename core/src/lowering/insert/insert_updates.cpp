@@ -8,6 +8,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -81,8 +82,7 @@ std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, st
       }
     }
   }
-  std::sort(ends.begin(), ends.end());
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  sort_unique(ends);
   return ends;
 }
 

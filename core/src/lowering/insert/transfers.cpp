@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim::lowering {
 namespace {
 
@@ -33,7 +35,7 @@ std::vector<Flow> flows_of(const TransferIndex& transfers, const StepRows& rows)
            add_flows(transfers, rank, rows[rank], of_range);
          return of_range;
        }))
-    flows.insert(flows.end(), part.begin(), part.end());
+    append_all(flows, part);
   return flows;
 }
 

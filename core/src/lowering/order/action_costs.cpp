@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim::lowering {
 
 std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank) {
@@ -20,8 +22,7 @@ std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, 
       }
       break;
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  sort_unique(ranks);
   std::erase(ranks, rank);
   return ranks;
 }

@@ -7,6 +7,7 @@
 #include "jaxpp_tasks.hpp"
 #include "lowering/insert/transfers.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -111,7 +112,7 @@ class JaxppIssue {
           message.first_use = std::min(message.first_use, other.first_use);
       }
     }
-    pending_.insert(pending_.end(), made.begin(), made.end());
+    append_all(pending_, made);
   }
 
   [[nodiscard]] RankId receiver(const HeldMessage& p) const { return pipeline_.rank_of(p.receive.stage()); }

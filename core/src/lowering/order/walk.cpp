@@ -7,6 +7,7 @@
 
 #include "action_costs.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "step_facts.hpp"
 
 namespace ppsim::lowering {
@@ -384,9 +385,7 @@ class Walker {
 
 Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs) {
   EarliestTimes times;
-  const auto take = [&](const WalkItems& items) {
-    times.walk.insert(times.walk.end(), items.begin(), items.end());
-  };
+  const auto take = [&](const WalkItems& items) { append_all(times.walk, items); };
   PPSIM_ASSIGN_OR_RETURN(times.makespan, Walker(pipeline, rows, costs, take).run());
   return times;
 }

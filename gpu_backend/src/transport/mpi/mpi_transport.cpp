@@ -8,6 +8,7 @@
 
 #include "executor/payload.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
@@ -163,7 +164,7 @@ void MpiTransport::stop_progress() {
 
 void MpiTransport::post(std::span<const Transfer> group) {
   const std::lock_guard lock(mutex_);
-  posted_.insert(posted_.end(), group.begin(), group.end());
+  append_all(posted_, group);
   wake_.notify_one();
 }
 
