@@ -169,10 +169,11 @@ struct Subject {
 /// "640, 384 and 256".
 [[nodiscard]] std::string lengths_text(const std::vector<int>& lengths);
 
-/// Rows of cells as an aligned table; the first row is the header, the first column always left.
+/// Rows of cells; the first row is the header.
+using TextTable = std::vector<std::vector<std::string>>;
+/// The rows aligned; the first column always left.
 enum class Align { left, right };
-[[nodiscard]] std::string table_text(const std::vector<std::vector<std::string>>& rows,
-                                     Align align = Align::right);
+[[nodiscard]] std::string table_text(const TextTable& rows, Align align = Align::right);
 
 /// Each adds its subcommand, one file each.
 void add_list(Command& program);

@@ -77,7 +77,7 @@ struct CommandText {
 ///     Command command = program.add_subcommand("show", "draw the timeline");
 ///     command.add_option("INPUT", options->input, "FILE or NAME").required();
 ///     command.add_option("--width", options->width, "characters").check(whole(20, 20000));
-///     command.runs([options](const Output& output) { return run(*options, output); });
+///     command.runs(run, options);
 ///
 /// Variables must outlive what is run. A copy is the same command.
 class Command {
@@ -90,6 +90,11 @@ class Command {
   Option add_option(const std::string& name, T& variable, const std::string& help);
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
   void runs(const CommandRun& run);
+  /// The same with its options, which live as long as it does.
+  template <class Options>
+  void runs(Expected<int> (*run)(const Options&, const Output&), const std::shared_ptr<Options>& options) {
+    runs([run, options](const Output& output) { return run(*options, output); });
+  }
 
   /// Requires: it was added.
   [[nodiscard]] Option option(const std::string& name) const;

@@ -209,7 +209,7 @@ void add_check_certificate(Command& program) {
                      "of one rank, e.g. 80GB: ask whether the certified bounds keep to it");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -249,7 +249,7 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
   const bool tokens = steps.front().costs.tokens_per_step.has_value();
-  std::vector<std::vector<std::string>> rows = {
+  TextTable rows = {
       {"schedule", "step", "bubble", "of span", "peak memory", "activations", "parameters", "p2p volume"}};
   if (tokens) rows[0].insert(rows[0].end(), {"tokens/s", "MFU"});
   if (limited) rows[0].push_back("of " + size_text(*steps.front().costs.memory_limit));
@@ -391,7 +391,7 @@ void add_compare(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

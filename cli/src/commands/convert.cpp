@@ -103,7 +103,7 @@ void add_convert(Command& program) {
                      "compute_only, compute_comms or jaxpp-tasks; default: the input's");
   add_dialect_option(command, options->input.dialect);
   add_target_option(command, options->input.target);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -138,7 +138,7 @@ void add_export(Command& program) {
                      "chakra: of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or "
                      "per-stage-edge");
   add_cost_options(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -78,7 +78,7 @@ void add_generate(Command& program) {
   add_target_option(command, options->input.target);
   command.add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
       .check(side_file({".json"}));
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -220,7 +220,7 @@ Expected<int> run(const std::string& what, const std::string& docs, const Output
   if (chosen == kListings.end()) return tl::unexpected(unknown_listing(what));
   const Listing listing = chosen->second();
   if (!output.json) {
-    std::vector<std::vector<std::string>> rows = {listing.header};
+    TextTable rows = {listing.header};
     for (const std::vector<Json>& row : listing.rows) {
       std::vector<std::string> cells;
       for (const Json& cell : row) {

@@ -184,7 +184,7 @@ void add_lower(Command& program) {
   command.add_flag("--dump-passes", options->dump_passes, "print the rows after each pass of the lowering");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -129,7 +129,7 @@ Expected<Answer> answer_of(const PlanOptions& options, const Output& output) {
 }
 
 std::string table_of(const std::vector<PlanRow>& rows) {
-  std::vector<std::vector<std::string>> table = {
+  TextTable table = {
       {"plan", "step", "layers", "bubble", "communication", "step end", "peak memory", "tokens/s", "MFU"}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PlanRow& row = rows[i];
@@ -284,7 +284,7 @@ void add_plan(Command& program) {
   Command command = program.add_subcommand(
       "plan", "the fastest parallelism and schedule for a model, a batch and a cluster");
   add_plan_options(command, *options);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -59,7 +59,7 @@ void add_schema(Command& program) {
       program.add_subcommand("schema", "the JSON schema of what a command prints with --json, or of a file");
   command.add_option("NAME", options->name,
                      "a command, error, schedule, program, tables, ...; none: the list");
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -140,8 +140,7 @@ std::string peak_text(const SimulatedStep& step) {
 }
 
 void print_text(const SimulatedStep& step) {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
+  TextTable rows = {{"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankMetrics& rank = step.metrics.ranks[RankId(r)];
     rows.push_back({std::to_string(r), time_text(rank.times.busy), time_text(rank.idle()),
@@ -278,7 +277,7 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_pipeline) {
 }
 
 std::string measured_text(const Measured& measured, Nanoseconds simulated_pipeline) {
-  std::vector<std::vector<std::string>> rows = {{"kind", "count", "measured", "simulated", "difference"}};
+  TextTable rows = {{"kind", "count", "measured", "simulated", "difference"}};
   for (const KindTimes& kind : measured.kinds) {
     rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.count), time_text(kind.measured),
                     time_text(kind.simulated), difference_text(kind.measured, kind.simulated)});

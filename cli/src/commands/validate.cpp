@@ -182,8 +182,7 @@ std::vector<std::string> statistics_cells(const std::string& name, const ErrorSt
 
 void print_groups(const Agreement& agreement, const char* quantity) {
   std::cout << "\nErrors of " << quantity << " in %, absolute but for the bias\n";
-  std::vector<std::vector<std::string>> table = {
-      {"rows", "n", "mean", "bias", "median", "p95", "max", "within 5 %", "within 10 %"}};
+  TextTable table = {{"rows", "n", "mean", "bias", "median", "p95", "max", "within 5 %", "within 10 %"}};
   for (const ErrorGroup& group : agreement.groups)
     table.push_back(statistics_cells(group.name, group.errors));
   table.push_back(statistics_cells("all", agreement.all));
@@ -198,7 +197,7 @@ const ErrorStatistics* of_group(const Agreement& agreement, const std::string& n
 /// By group, the errors without and with the effects.
 void print_effects(const Agreement& without, const Agreement& with) {
   std::cout << "\nErrors of the step in %, absolute but for the bias, without -> with the effects\n";
-  std::vector<std::vector<std::string>> table = {{"rows", "n", "mean", "bias", "median", "max"}};
+  TextTable table = {{"rows", "n", "mean", "bias", "median", "max"}};
   const auto add = [&](const std::string& name, const ErrorStatistics& before, const ErrorStatistics& after) {
     const auto both = [&](double ErrorStatistics::*figure, const char* format = "%.2f") {
       return decimals(before.*figure, format) + " -> " + decimals(after.*figure, format);
@@ -227,8 +226,8 @@ void print_constants(const std::vector<Constant>& constants, bool fitted) {
 
 /// Of the constants as they are, as all rows would have them, and as those of all sources but one would.
 void print_refit(const Refit& refit) {
-  std::vector<std::vector<std::string>> table = {{"source left out", "fitted to", "exposed", "network",
-                                                  "products", "kernel, us", "runs", "mean", "median", "max"}};
+  TextTable table = {{"source left out", "fitted to", "exposed", "network", "products", "kernel, us", "runs",
+                      "mean", "median", "max"}};
   const auto add = [&](const std::string& name, const std::string& rows, const FittedConstants& constants) {
     table.push_back({name, rows, decimals(constants.exposed_share), decimals(constants.network_efficiency),
                      decimals(constants.product_slowdown), decimals(constants.kernel_time * 1e6, "%.0f")});
@@ -365,7 +364,7 @@ void add_validate(Command& program) {
                      "simulate the runs once more and compare, with any of links,transfers,collectives: what "
                      "GPUs send shares NVLink and NICs; transfers, and collectives beside products, hold "
                      "multiprocessors");
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -31,8 +31,7 @@ Json slowdown_fit_json(const SlowdownFit& fit) {
 }
 
 std::string slowdown_fit_text(const SlowdownFit& fit) {
-  std::vector<std::vector<std::string>> rows = {
-      {"kind", "actions", "others beside", "slowdown by each", "spread", "spread without it"}};
+  TextTable rows = {{"kind", "actions", "others beside", "slowdown by each", "spread", "spread without it"}};
   for (const KindSlowdown& kind : fit.kinds) {
     rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.actions), others_text(kind.others),
                     percent_text(kind.slowdown), percent_text(kind.spread_before),

@@ -75,7 +75,7 @@ std::string lengths_text(const std::vector<int>& lengths) {
   return text;
 }
 
-std::string table_text(const std::vector<std::vector<std::string>>& rows, Align align) {
+std::string table_text(const TextTable& rows, Align align) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

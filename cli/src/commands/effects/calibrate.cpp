@@ -217,8 +217,7 @@ std::string next_text(const CalibrateOptions& options) {
 
 void print_text(const CalibrationResult& result, const std::optional<Slowed>& slowed,
                 const CalibrateOptions& options) {
-  std::vector<std::vector<std::string>> rows = {
-      {"group", "observations", "measured", "before", "after", "other half"}};
+  TextTable rows = {{"group", "observations", "measured", "before", "after", "other half"}};
   std::vector<CalibrationGroup> groups = result.groups;
   if (result.varied) groups.push_back(*result.varied);
   for (const CalibrationGroup& group : groups) {
@@ -314,7 +313,7 @@ void add_calibrate(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

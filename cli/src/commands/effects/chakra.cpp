@@ -31,7 +31,7 @@ Json chakra_json(const ChakraTrace& trace, const ChakraRun& run) {
 }
 
 void print_text(const ChakraTrace& trace, const ChakraRun& run) {
-  std::vector<std::vector<std::string>> rows = {{"rank", "nodes", "busy", "idle"}};
+  TextTable rows = {{"rank", "nodes", "busy", "idle"}};
   for (std::size_t r = 0; r < run.busy.size(); ++r)
     rows.push_back({std::to_string(r), std::to_string(trace.ranks[r].size()), time_text(run.busy[r]),
                     time_text(run.makespan - run.busy[r])});
@@ -75,7 +75,7 @@ void add_chakra(Command& program) {
       .add_option("--latency", options->latency,
                   "us of each such message or collective, with --bandwidth or alone")
       .check(not_negative());
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -62,7 +62,7 @@ void print_text(const Checkpointed& of, int every) {
             << "copies to the host " << time_text(cost.copy) << ", at most "
             << size_text(static_cast<Bytes>(cost.gpu_bytes)) << " of a GPU; writes " << time_text(cost.write)
             << " from " << cost.writing_nodes << (cost.writing_nodes == 1 ? " node\n" : " nodes\n");
-  std::vector<std::vector<std::string>> rows = {{"checkpoint", "training waits", "a step", "of the time"}};
+  TextTable rows = {{"checkpoint", "training waits", "a step", "of the time"}};
   const bool fails = cost.together.best_steps.has_value();
   if (fails) rows.front().emplace_back("best every");
   for (const auto& [name, wait] :
@@ -143,7 +143,7 @@ void add_checkpoint(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -153,7 +153,7 @@ std::string share_text(Nanoseconds part, Nanoseconds whole) {
 
 std::string links_text(const std::vector<LinkRow>& links, Nanoseconds step) {
   if (links.empty()) return "";
-  std::vector<std::vector<std::string>> rows = {{"link", "transfers", "busy", "of the step", "held back"}};
+  TextTable rows = {{"link", "transfers", "busy", "of the step", "held back"}};
   for (const LinkRow& link : links) {
     const std::string others = link.alike > 1 ? " of " + std::to_string(link.alike) : "";
     rows.push_back({link.name + others, std::to_string(link.use.flows), time_text(link.use.busy),
@@ -203,7 +203,7 @@ void add_contention(Command& program) {
       .check(trace_file());
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -61,8 +61,7 @@ std::string advice(const StepSpread& spread, bool drawn) {
 }
 
 std::string ranks_text(const StepSpread& spread) {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "its factor", "busy", "95 %", "idle", "gain with factor 1"}};
+  TextTable rows = {{"rank", "its factor", "busy", "95 %", "idle", "gain with factor 1"}};
   for (int r = 0; r < static_cast<int>(spread.ranks.size()); ++r) {
     const RankSpread& rank = spread.ranks[RankId(r)];
     rows.push_back({std::to_string(r), factor_text(rank.mean_factor), spread_time(rank.busy_ns.mean),
@@ -73,7 +72,7 @@ std::string ranks_text(const StepSpread& spread) {
 }
 
 void print_text(const SimulatedStep& step, const JitterOptions& options, const StepSpread& spread) {
-  std::vector<std::vector<std::string>> rows = {{"", "mean", "+-", "50 %", "90 %", "95 %", "99 %"}};
+  TextTable rows = {{"", "mean", "+-", "50 %", "90 %", "95 %", "99 %"}};
   std::vector<std::string> times = {"step", spread_time(spread.step_ns.mean),
                                     spread_time(spread.step_ns.mean_error)};
   for (const double value : spread.step_ns.percentiles) times.push_back(spread_time(value));
@@ -149,7 +148,7 @@ void add_jitter(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -156,7 +156,7 @@ Expected<Outcome> replayed_step(const ReplayOptions& options, const TransportCap
 std::string rank_rows(const Outcome& outcome) {
   const StepTimes before = step_times(outcome.measured.program(), outcome.trace);
   const StepTimes after = step_times(outcome.changed.program(), outcome.replay);
-  std::vector<std::vector<std::string>> rows = {{"rank", "busy measured", "busy", "idle measured", "idle"}};
+  TextTable rows = {{"rank", "busy measured", "busy", "idle measured", "idle"}};
   for (const RankId rank : before.ranks.ids()) {
     rows.push_back({std::to_string(rank.value()), time_text(before.ranks[rank].busy),
                     time_text(after.ranks[rank].busy),
@@ -309,7 +309,7 @@ void add_replay(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

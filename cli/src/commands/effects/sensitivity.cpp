@@ -130,7 +130,7 @@ std::string advice(const SensitivityOptions& options, const std::vector<Sensitiv
 void print_text(const SensitivityOptions& options, const SimulatedStep& step,
                 const std::vector<Sensitivity>& results) {
   const auto whole = static_cast<double>(step.step());
-  std::vector<std::vector<std::string>> rows = {
+  TextTable rows = {
       {options.by, "actions", "in all", "on the path", "path time", "1 % less", "1 % more", "path holds"}};
   for (const Sensitivity& result : results) rows.push_back(row_of(result, whole));
   std::cout << simulated_line(step.capabilities()) << '\n'
@@ -265,7 +265,7 @@ std::string point_text(const BreakEven& result, const Ratio& at) {
 }
 
 void print_break_evens(const Pair& pair, const std::vector<BreakEven>& results) {
-  std::vector<std::vector<std::string>> rows = {{"costs", "from", "to", "shorter step"}};
+  TextTable rows = {{"costs", "from", "to", "shorter step"}};
   for (const BreakEven& result : results) {
     for (std::size_t i = 0; i < result.ranges.size(); ++i) {
       const bool last = i + 1 == result.ranges.size();
@@ -360,7 +360,7 @@ void add_sensitivity(Command& program) {
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

@@ -221,8 +221,8 @@ void print_errors(const char* what, const ErrorSummary& errors) {
 }
 
 void print_text(const Predictions& outcome) {
-  std::vector<std::vector<std::string>> rows = {{"schedule", "ranks", "m", "measured step", "simulated step",
-                                                 "error", "measured bubble", "simulated bubble"}};
+  TextTable rows = {{"schedule", "ranks", "m", "measured step", "simulated step", "error", "measured bubble",
+                     "simulated bubble"}};
   if (outcome.slowdowns) rows.front().emplace_back("error undisturbed");
   for (const Point& point : outcome.points) {
     std::vector<std::string> row = {point.name, std::to_string(point.ranks),

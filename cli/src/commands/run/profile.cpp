@@ -72,8 +72,7 @@ Expected<Profile> profiled(const Measurement& measurement) {
 }
 
 void print_text(const Tables& tables) {
-  std::vector<std::vector<std::string>> rows = {
-      {"action", "samples", "lower quartile", "median", "upper quartile", "mean"}};
+  TextTable rows = {{"action", "samples", "lower quartile", "median", "upper quartile", "mean"}};
   for (const auto& [key, spread] : tables.spreads) {
     rows.push_back({as_text(key), std::to_string(spread.samples), time_text(spread.lower_quartile),
                     time_text(spread.median), time_text(spread.upper_quartile),
@@ -124,7 +123,7 @@ void add_profile(Command& program) {
   command.add_option("-o,--output", options->output, "FILE.json or -")
       .required()
       .check(output_file({".json"}));
-  command.runs([options](const Output& output) { return run(*options, output); });
+  command.runs(run, options);
 }
 
 }  // namespace ppsim::cli

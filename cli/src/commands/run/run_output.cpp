@@ -65,7 +65,7 @@ void print_jitter(const RunReport& report) {
   const Samples samples = samples_of(report.run);
   const auto simulated = figures_of(samples.simulated);
   const auto measured = figures_of(samples.measured);
-  std::vector<std::vector<std::string>> rows = {
+  TextTable rows = {
       {"step", "mean", "50 %", "90 %", "95 %", "99 %"}, {"simulated"}, {"measured"}, {"difference"}};
   for (std::size_t i = 0; i < simulated.size(); ++i) {
     rows[1].push_back(time_text(simulated[i]));
@@ -136,8 +136,7 @@ std::vector<std::string> comparison_row(const std::string& name, Nanoseconds mea
 }
 
 void print_comparison(const RunReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {"all ranks together", "measured", "simulated", "difference"}};
+  TextTable rows = {{"all ranks together", "measured", "simulated", "difference"}};
   for (const KindComparison& kind : report.comparison->kinds) {
     const std::string name = std::to_string(kind.count) + " x " + std::string(info(kind.kind).text);
     rows.push_back(comparison_row(name, kind.measured, kind.simulated));
@@ -155,7 +154,7 @@ void print_comparison(const RunReport& report) {
 
 void print_memory(const RunReport& report) {
   const VerifiedRun& result = report.run;
-  std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
+  TextTable rows = {{"rank", "high water", "proved worst case", "pool"}};
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
     rows.push_back({std::to_string(r),
                     result.timed() ? size_text(result.run.high_water_bytes.items()[r]) : kNotMeasured,

@@ -93,7 +93,7 @@ bool is_unknown(const DecidedSoFar::Item& item) {
 }
 
 void print_items(const std::vector<DecidedSoFar::Item>& items, const std::string& reason) {
-  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
+  TextTable rows = {{"property", "verdict", "method"}};
   std::string texts;
   for (const auto& [result, json, text] : items) {
     rows.push_back({std::string(property_name(result.property)), std::string(verdict_name(result.verdict)),

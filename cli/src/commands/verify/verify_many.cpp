@@ -186,7 +186,7 @@ class Table {
 
   bool json_;
   Json results_ = Json::array();
-  std::vector<std::vector<std::string>> lines_ = {{"file", "communicators", "verdict", "not proved"}};
+  TextTable lines_ = {{"file", "communicators", "verdict", "not proved"}};
   std::map<int, int> counts_;
 };
 

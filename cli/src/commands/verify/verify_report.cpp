@@ -150,7 +150,7 @@ Json report_json(const VerifyAnswer& answer) {
 void print_report(const VerifyAnswer& answer) {
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
-  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
+  TextTable rows = {{"property", "verdict", "method"}};
   for (const PropertyResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
   if (answer.target) {
