@@ -38,16 +38,9 @@ inline void leave_out(CudnnTable& table) {
 #undef PPSIM_CALL
 
 inline void leave_out(cuda::KernelTable& table) {
-  auto& [norm_forward, apply_gain, norm_backward, softmax, softmax_backward, store_sums, gate, gate_backward,
-         draw_tokens, write_number, embed, embed_backward, loss, open_loss, close_loss, target_weights,
-         merge_loss, sum_parts, accumulate, squared_norm, add_norm, descend, draw_weights, start_state,
-         ring_product, find_scale, quantize] = table;
-  const auto all = [](auto&... calls) { (leave_out(calls), ...); };
-  all(norm_forward, apply_gain, norm_backward, softmax, softmax_backward);
-  all(store_sums, gate, gate_backward, draw_tokens, write_number, embed, embed_backward, loss, accumulate,
-      squared_norm, add_norm, descend, draw_weights, start_state);
-  all(open_loss, close_loss, target_weights, merge_loss, sum_parts);
-  all(ring_product, find_scale, quantize);
+#define PPSIM_CALL(name, type) leave_out(table.name);
+#include "transformer/kernels/kernel_table.def"
+#undef PPSIM_CALL
 }
 
 }  // namespace ppsim::test

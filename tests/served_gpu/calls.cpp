@@ -133,8 +133,8 @@ void serve_cublaslt(ServedProcess& process, FakeGpu& gpu) {
 
 void serve_kernels(ServedProcess& process, FakeGpu& gpu) {
   const cuda::KernelTable table = host_kernels(queue_of(gpu));
-#define PPSIM_CALL(name) process.handlers[Call::kernel_##name] = served_by(table.name);
-#include "served_gpu/kernel_table.def"
+#define PPSIM_CALL(name, type) process.handlers[Call::kernel_##name] = served_by(table.name);
+#include "transformer/kernels/kernel_table.def"
 #undef PPSIM_CALL
 }
 

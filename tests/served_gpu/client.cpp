@@ -312,15 +312,8 @@ namespace cuda {
 
 KernelTable compiled_kernels() {
   KernelTable table;
-#define PPSIM_CALL(name) +1
-  constexpr std::size_t kKernels = 0
-#include "served_gpu/kernel_table.def"
-      ;
-#undef PPSIM_CALL
-  static_assert(sizeof(KernelTable) == kKernels * sizeof(std::function<void()>),
-                "kernel_table.def lacks one");
-#define PPSIM_CALL(name) fill(table.name, Call::kernel_##name);
-#include "served_gpu/kernel_table.def"
+#define PPSIM_CALL(name, type) fill(table.name, Call::kernel_##name);
+#include "transformer/kernels/kernel_table.def"
 #undef PPSIM_CALL
   return table;
 }

@@ -168,8 +168,8 @@ enum class Call : std::uint16_t {
 #define PPSIM_CALL(name, symbol, result, parameters) cublaslt_##name,
 #include "device/cuda/cublaslt_table.def"
 #undef PPSIM_CALL
-#define PPSIM_CALL(name) kernel_##name,
-#include "served_gpu/kernel_table.def"
+#define PPSIM_CALL(name, type) kernel_##name,
+#include "transformer/kernels/kernel_table.def"
 #undef PPSIM_CALL
   push_mark,  ///< this one and the next have no answer
   pop_mark,

@@ -254,35 +254,16 @@ struct Quantize {
   std::uint8_t* by_columns;
 };
 
-/// A launcher returns the error code of the CUDA runtime, 0 for none.
+/// What a launcher is called with; it returns the error code of the CUDA runtime, 0 for none.
+template <class Call>
+using StoredLauncher = int(void* stream, Stored stored, const Call& call);
+template <class Call>
+using Launcher = int(void* stream, const Call& call);
+
 struct KernelTable {
-  std::function<int(void* stream, Stored stored, const NormForward& call)> norm_forward;
-  std::function<int(void* stream, Stored stored, const ApplyGain& call)> apply_gain;
-  std::function<int(void* stream, Stored stored, const NormBackward& call)> norm_backward;
-  std::function<int(void* stream, Stored stored, const CausalSoftmax& call)> causal_softmax;
-  std::function<int(void* stream, Stored stored, const CausalSoftmaxBackward& call)> causal_softmax_backward;
-  std::function<int(void* stream, Stored stored, const StoreSums& call)> store_sums;
-  std::function<int(void* stream, Stored stored, const Gate& call)> gate;
-  std::function<int(void* stream, Stored stored, const GateBackward& call)> gate_backward;
-  std::function<int(void* stream, const DrawTokens& call)> draw_tokens;
-  std::function<int(void* stream, const WriteNumber& call)> write_number;
-  std::function<int(void* stream, Stored stored, const Embed& call)> embed;
-  std::function<int(void* stream, Stored stored, const EmbedBackward& call)> embed_backward;
-  std::function<int(void* stream, Stored stored, const Loss& call)> loss;
-  std::function<int(void* stream, Stored stored, const OpenLoss& call)> open_loss;
-  std::function<int(void* stream, Stored stored, const CloseLoss& call)> close_loss;
-  std::function<int(void* stream, Stored stored, const TargetWeights& call)> target_weights;
-  std::function<int(void* stream, Stored stored, const MergeLoss& call)> merge_loss;
-  std::function<int(void* stream, Stored stored, const SumParts& call)> sum_parts;
-  std::function<int(void* stream, Stored stored, const Accumulate& call)> accumulate;
-  std::function<int(void* stream, Stored stored, const SquaredNorm& call)> squared_norm;
-  std::function<int(void* stream, const AddNorm& call)> add_norm;
-  std::function<int(void* stream, Stored stored, const Descend& call)> descend;
-  std::function<int(void* stream, Stored stored, const DrawWeights& call)> draw_weights;
-  std::function<int(void* stream, Stored stored, const StartState& call)> start_state;
-  std::function<int(void* stream, const RingProduct& call)> ring_product;
-  std::function<int(void* stream, const FindScale& call)> find_scale;
-  std::function<int(void* stream, const Quantize& call)> quantize;
+#define PPSIM_CALL(name, type) std::function<type> name;
+#include "kernel_table.def"
+#undef PPSIM_CALL
 };
 
 /// The kernels compiled into this build. Requires: a build with CUDA.

@@ -275,12 +275,11 @@ int descend(void* stream, Stored stored, const Descend& call) {
 }
 
 KernelTable compiled_kernels() {
-  return {norm_forward,   apply_gain,     norm_backward, causal_softmax, causal_softmax_backward,
-          store_sums,     gate,           gate_backward, draw_tokens,    write_number,
-          embed,          embed_backward, loss,          open_loss,      close_loss,
-          target_weights, merge_loss,     sum_parts,     accumulate,     squared_norm,
-          add_norm,       descend,        draw_weights,  start_state,    ring_product,
-          find_scale,     quantize};
+  return {
+#define PPSIM_CALL(name, type) name,
+#include "kernel_table.def"
+#undef PPSIM_CALL
+  };
 }
 
 }  // namespace ppsim::gpu_backend::cuda
