@@ -211,7 +211,7 @@ class RankWalk {
   void hold(InstructionId on, InstructionId by) {
     const int queue = program_.queue_of(program_.actions(on).front(), program_.communicators_of(on).front());
     const auto same = [&](const Launch& held) { return held.queue == queue; };
-    const auto held = std::find_if(launches_.begin(), launches_.end(), same);
+    const auto held = std::ranges::find_if(launches_, same);
     if (held == launches_.end()) {
       launches_.push_back({queue, on, by});
     } else if (held->on < on) {

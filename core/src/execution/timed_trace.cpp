@@ -18,7 +18,7 @@ struct MemoryChange {
 };
 
 MemoryProfile profile(std::vector<MemoryChange> changes, Bytes resident) {
-  std::ranges::sort(changes, [](const MemoryChange& a, const MemoryChange& b) { return a.at < b.at; });
+  std::ranges::sort(changes, {}, &MemoryChange::at);
   MemoryProfile result{.peak_bytes = resident, .peak_at = {}, .points = {{Instant{}, resident}}};
   Bytes bytes = resident;
   for (std::size_t i = 0; i < changes.size();) {

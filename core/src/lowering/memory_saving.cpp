@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective"
 constexpr std::string_view kStages = "stages=";
 
 std::optional<Recompute> recompute_from_name(std::string_view name) {
-  const auto* const found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
+  const auto* const found = std::ranges::find(kRecomputeNames, name);
   if (found == kRecomputeNames.end()) return std::nullopt;
   return static_cast<Recompute>(found - kRecomputeNames.begin());
 }
@@ -56,7 +56,7 @@ Recompute StageRecompute::operator()(StageId stage) const {
 
 bool StageRecompute::any(Recompute choice) const {
   return everywhere_ == choice ||
-         std::any_of(stages_.begin(), stages_.end(), [&](const auto& item) { return item.second == choice; });
+         std::ranges::any_of(stages_, [&](const auto& item) { return item.second == choice; });
 }
 
 std::ostream& operator<<(std::ostream& out, const StageRecompute& recompute) {
@@ -112,7 +112,7 @@ Expected<Offload> offload_from_text(std::string_view text) {
     if (!stage) return unknown_offload(text);
     offload.stages.emplace_back(*stage);
   }
-  std::sort(offload.stages.begin(), offload.stages.end());
+  std::ranges::sort(offload.stages);
   const auto again = std::unique(offload.stages.begin(), offload.stages.end());
   if (again != offload.stages.end()) return unknown_offload(text);
   return offload;

@@ -16,7 +16,7 @@ bool is_computation(const Step& step) { return !step.idle() && computes_stage(st
 
 /// Whether a step makes saved activations.
 bool saves(const Step& step) {
-  return std::any_of(step.actions().begin(), step.actions().end(), [](const Action& a) {
+  return std::ranges::any_of(step.actions(), [](const Action& a) {
     return a.kind == OpKind::forward || a.kind == OpKind::recompute;
   });
 }
@@ -31,7 +31,7 @@ std::vector<std::size_t> compute_places(std::span<const Step> row) {
 
 /// The last of some ascending places before `place`.
 std::size_t last_before(const std::vector<std::size_t>& places, std::size_t place) {
-  const auto at = std::lower_bound(places.begin(), places.end(), place);
+  const auto at = std::ranges::lower_bound(places, place);
   return at == places.begin() ? Copy::kNone : *(at - 1);
 }
 
@@ -48,8 +48,8 @@ class CopyPlanner {
       if (times.end[wait.from] + trip.out + trip.back <= times.start[wait.until]) trips_.push_back(trip);
     }
     for (std::size_t i = 0; i < trips_.size(); ++i) returns_.push_back(i);
-    std::sort(returns_.begin(), returns_.end(),
-              [&](std::size_t a, std::size_t b) { return trips_[a].wait.until < trips_[b].wait.until; });
+    std::ranges::sort(
+        returns_, [&](std::size_t a, std::size_t b) { return trips_[a].wait.until < trips_[b].wait.until; });
     set_deadlines();
   }
 
@@ -107,9 +107,8 @@ class CopyPlanner {
     const Nanoseconds start = std::max(free_, wanted);
     free_ = start + trip.back;
     late_ = late_ || free_ > times_.start[trip.wait.until];
-    const auto later = std::partition_point(computes_.begin(), computes_.end(), [&](std::size_t place) {
-      return times_.end[place] <= start && place < trip.wait.until;
-    });
+    const auto later = std::ranges::partition_point(
+        computes_, [&](std::size_t place) { return times_.end[place] <= start && place < trip.wait.until; });
     const std::size_t gate = later == computes_.begin() ? Copy::kNone : *(later - 1);
     place_ = std::max(place_, gate == Copy::kNone ? 0 : gate + 1);
     copies_.push_back(
@@ -136,7 +135,7 @@ std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOpti
   std::vector<Copy> copies;
   std::vector<Copy> reloads;
   for (const Wait& wait : waits) {
-    const auto next = std::upper_bound(computes.begin(), computes.end(), wait.from);
+    const auto next = std::ranges::upper_bound(computes, wait.from);
     const std::size_t last = last_before(computes, wait.until);
     if (!placed_later && *next == last) continue;
     copies.push_back({.action = with_kind(wait.forward, OpKind::offload),
@@ -147,8 +146,7 @@ std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOpti
                        .gate = placed_later ? Copy::kNone : last_before(computes, last)});
   }
   append_all(copies, reloads);
-  std::stable_sort(copies.begin(), copies.end(),
-                   [](const Copy& a, const Copy& b) { return a.place < b.place; });
+  std::ranges::stable_sort(copies, {}, &Copy::place);
   return copies;
 }
 

@@ -14,7 +14,7 @@ class EdgeNumbers {
   explicit EdgeNumbers(const Pipeline& pipeline) : edges_(pipeline.spec().edges) {
     const auto& side = pipeline.spec().side_edges;
     append_all(edges_, side);
-    std::sort(edges_.begin(), edges_.end());
+    std::ranges::sort(edges_);
     first_.assign(static_cast<std::size_t>(pipeline.stages()) + 1, 0);
     for (const StageEdge& edge : edges_) ++first_[edge.from.index() + 1];
     for (std::size_t s = 0; s + 1 < first_.size(); ++s) first_[s + 1] += first_[s];

@@ -10,7 +10,7 @@ constexpr std::size_t kLookAhead = 3;
 using Stages = std::vector<std::int32_t>;
 
 bool contains(const Stages& stages, std::int32_t stage) {
-  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+  return std::ranges::find(stages, stage) != stages.end();
 }
 
 bool uses_parameters(const Action& action) { return computes_stage(action.kind); }
@@ -54,7 +54,7 @@ class Gathered {
 
   void keep_only(const Stages& needed) {
     Stages kept;
-    std::sort(stages_.begin(), stages_.end());
+    std::ranges::sort(stages_);
     for (const std::int32_t stage : stages_) {
       if (contains(needed, stage)) {
         kept.push_back(stage);
@@ -84,7 +84,7 @@ std::vector<Step> with_unshards(std::span<const Step> row) {
   Gathered gathered(steps);
   for (std::size_t i = 0; i < row.size(); ++i) {
     const std::span<const Action> actions = row[i].actions();
-    if (std::any_of(actions.begin(), actions.end(), uses_parameters)) {
+    if (std::ranges::any_of(actions, uses_parameters)) {
       gathered.keep_only(ahead[i]);
       gathered.gather(ahead[i]);
     }

@@ -107,7 +107,7 @@ std::vector<ShareEnd> share_ends(const Pipeline& pipeline, std::span<const Step>
   }
   std::vector<ShareEnd> ends;
   for (const auto& [share, position] : last) ends.push_back({position, share.second, share.first});
-  std::sort(ends.begin(), ends.end());
+  std::ranges::sort(ends);
   return ends;
 }
 
@@ -150,7 +150,7 @@ class RowUpdater {
     for (const GradientEnd& end : ends_) {
       if (end.update == update) blocks.push_back(end.block);
     }
-    std::sort(blocks.begin(), blocks.end());
+    std::ranges::sort(blocks);
     for (const BlockId block : blocks) add(OpKind::optimizer, block, update);
   }
 
@@ -181,7 +181,7 @@ class RowUpdater {
 
 void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
   const std::vector<char> updated = updated_blocks(pipeline, rows);
-  const bool any = std::find(updated.begin(), updated.end(), 1) != updated.end();
+  const bool any = std::ranges::find(updated, 1) != updated.end();
   if (!any) return;  // inference: no norm of nothing
   for (int r = 0; r < rows.ranks(); ++r) {
     const RankId rank(r);
@@ -195,8 +195,8 @@ Expected<Pipeline> reducing_each_microbatch(const Pipeline& pipeline) {
   bool some = false;
   for (ParameterBlock& block : spec.blocks) {
     const RankId first = pipeline.rank_of(block.stages.front());
-    block.reduced_each_microbatch = std::any_of(block.stages.begin(), block.stages.end(),
-                                                [&](StageId s) { return pipeline.rank_of(s) != first; });
+    block.reduced_each_microbatch =
+        std::ranges::any_of(block.stages, [&](StageId s) { return pipeline.rank_of(s) != first; });
     some = some || block.reduced_each_microbatch;
   }
   if (some) return Pipeline::make(std::move(spec));

@@ -70,16 +70,15 @@ std::vector<StageWaits> by_stage(const Offload& offload, const std::vector<Wait>
   std::map<StageId, StageWaits> stages;
   for (const Wait& wait : waits) {
     const StageId stage = wait.forward.stage();
-    const bool chosen = offload.stages.empty() || std::find(offload.stages.begin(), offload.stages.end(),
-                                                            stage) != offload.stages.end();
+    const bool chosen =
+        offload.stages.empty() || std::ranges::find(offload.stages, stage) != offload.stages.end();
     if (!chosen) continue;
     stages[stage].waits.push_back(wait);
     stages[stage].steps += wait.until - wait.from;
   }
   std::vector<StageWaits> result;
   for (auto& [stage, of_stage] : stages) result.push_back(std::move(of_stage));
-  std::stable_sort(result.begin(), result.end(),
-                   [](const StageWaits& a, const StageWaits& b) { return a.longer_than(b); });
+  std::ranges::stable_sort(result, [](const StageWaits& a, const StageWaits& b) { return a.longer_than(b); });
   return result;
 }
 
@@ -99,7 +98,7 @@ std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Step> 
       if ((i + 1) * taken / count > i * taken / count) chosen.push_back(stage.waits[i]);
     }
   }
-  std::sort(chosen.begin(), chosen.end(), [](const Wait& a, const Wait& b) { return a.from < b.from; });
+  std::ranges::sort(chosen, {}, &Wait::from);
   return chosen;
 }
 

@@ -15,8 +15,8 @@ std::size_t count(int n) { return static_cast<std::size_t>(n); }
 /// Updates, or microbatches as well where some block has a sum for each of them.
 std::size_t reductions_of(const Pipeline& pipeline) {
   const auto& blocks = pipeline.spec().blocks;
-  const bool some = std::any_of(blocks.begin(), blocks.end(),
-                                [](const ParameterBlock& block) { return block.reduced_each_microbatch; });
+  const bool some =
+      std::ranges::any_of(blocks, [](const ParameterBlock& block) { return block.reduced_each_microbatch; });
   return count(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
 }
 

@@ -30,8 +30,7 @@ class RowPlacer {
   void run() {
     find_slots();
     keep_channel_order();
-    std::stable_sort(arrivals_.begin(), arrivals_.end(),
-                     [](const Arrival& a, const Arrival& b) { return a.slot < b.slot; });
+    std::ranges::stable_sort(arrivals_, {}, &Arrival::slot);
     rebuild();
   }
 
@@ -129,8 +128,8 @@ bool sort_by_moving(LineRow& row) {
 void sort_by_merging(LineRow& row) {
   std::vector<std::uint32_t> order(row.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return row.times[a] < row.times[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::uint32_t a, std::uint32_t b) { return row.times[a] < row.times[b]; });
   std::vector<Line> sorted;
   sorted.reserve(order.size());
   for (const std::uint32_t i : order) sorted.push_back(row.line(i));

@@ -13,8 +13,8 @@ bool depends(const Pipeline& pipeline, RankId rank, const Action& later, const A
   std::vector<Requirement> required;
   provided_facts(pipeline, earlier, rank, provided);
   required_facts(pipeline, later, rank, required);
-  return std::any_of(required.begin(), required.end(), [&](const Requirement& need) {
-    return std::find(provided.begin(), provided.end(), need.fact) != provided.end();
+  return std::ranges::any_of(required, [&](const Requirement& need) {
+    return std::ranges::find(provided, need.fact) != provided.end();
   });
 }
 
@@ -26,7 +26,7 @@ class Pairer {
       for (std::size_t i = 0; i < row.size(); ++i) {
         if (is_transfer(row.action(i).kind)) transfers.emplace_back(row.action(i), i);
       }
-      std::sort(transfers.begin(), transfers.end());
+      std::ranges::sort(transfers);
       transfers_.push_back(std::move(transfers));
       role_.push_back(std::vector<Role>(row.size(), Role::alone));
     }
@@ -48,7 +48,7 @@ class Pairer {
   /// Where the other end of a transfer stands on rank `peer`.
   [[nodiscard]] std::optional<std::size_t> place_of(RankId peer, const Action& other) const {
     const Transfers& transfers = transfers_[peer];
-    const auto found = std::lower_bound(transfers.begin(), transfers.end(), std::pair(other, std::size_t{0}));
+    const auto found = std::ranges::lower_bound(transfers, std::pair(other, std::size_t{0}));
     if (found == transfers.end() || found->first != other) return std::nullopt;
     return found->second;
   }

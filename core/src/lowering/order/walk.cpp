@@ -178,7 +178,7 @@ class Walker {
   }
 
   [[nodiscard]] bool needs_update(const Pending& pending) const {
-    return std::any_of(pending.needs.begin(), pending.needs.end(), [&](FactTimes::Place place) {
+    return std::ranges::any_of(pending.needs, [&](FactTimes::Place place) {
       return place.kind == static_cast<std::uint32_t>(FactKind::updated) && facts_.at(place) < 0;
     });
   }
@@ -346,13 +346,13 @@ class Walker {
     RankId rank(0);
     while (finished(rank)) rank = RankId(rank.value() + 1);
     std::vector<RankId> chain;
-    while (std::find(chain.begin(), chain.end(), rank) == chain.end() && !finished(rank)) {
+    while (std::ranges::find(chain, rank) == chain.end() && !finished(rank)) {
       chain.push_back(rank);
       rank = blocker_of(rank);
     }
     std::ostringstream text;
     text << "the rows wait for each other";
-    const auto first = std::find(chain.begin(), chain.end(), rank);
+    const auto first = std::ranges::find(chain, rank);
     for (auto at = first == chain.end() ? chain.begin() : first; at != chain.end(); ++at) {
       const RankId next = at + 1 == chain.end() ? rank : *(at + 1);
       text << "\nrank " << *at << ": " << step_text(pipeline_, step_of(*at, stuck_at(*at)))

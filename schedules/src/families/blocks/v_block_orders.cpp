@@ -1,6 +1,7 @@
 #include "v_block_orders.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace ppsim::schedules {
@@ -222,7 +223,7 @@ std::vector<VBlock> uniform_blocks(int ranks, int limit, int count) {
       }
     }
   }
-  std::ranges::stable_sort(found, [](const PeakedBlock& a, const PeakedBlock& b) { return a.peak > b.peak; });
+  std::ranges::stable_sort(found, std::ranges::greater(), &PeakedBlock::peak);
   std::vector<VBlock> blocks;
   for (PeakedBlock& one : found) {
     if (static_cast<int>(blocks.size()) < count) blocks.push_back(std::move(one.block));
