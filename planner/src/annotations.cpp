@@ -96,7 +96,7 @@ Annotation annotation_of(const Error& error, const std::string& file, std::strin
   annotation.message = to_string(without_place);
   if (error.place.row == 0 || error.place.column == 0) return annotation;
   const std::vector<Cell> cells = cells_of(line_of(text, error.place.row));
-  const auto index = static_cast<std::size_t>(error.place.column - 1);
+  const auto index = as_size(error.place.column - 1);
   if (has_rows(file) && index < cells.size()) {
     point_at(cells[index], annotation);
     annotation.message += ", cell " + std::to_string(error.place.column) + " of the row";

@@ -27,7 +27,7 @@ std::optional<Starts> starts_of(const CostedScheduleFor& schedule_for, int micro
   if (!times) return std::nullopt;
   Starts starts;
   for (const EarliestTimes::Item& item : times->walk) {
-    const Step& step = costed->schedule.row(item.rank)[static_cast<std::size_t>(item.position)];
+    const Step& step = costed->schedule.row(item.rank)[as_size(item.position)];
     const Action& first = step.actions().front();
     starts[{item.rank.value(), first.kind, first.subject, first.peer, first.slice}].push_back(item.start);
   }
@@ -42,7 +42,7 @@ struct Window {
 
   /// Where the window begins or ends in a row of so many repetitions.
   [[nodiscard]] std::size_t place(int microbatch, std::size_t count) const {
-    return count * static_cast<std::size_t>(microbatch) / static_cast<std::size_t>(microbatches);
+    return count * as_size(microbatch) / as_size(microbatches);
   }
 };
 

@@ -73,8 +73,7 @@ class GapWalk {
     const Action& action = run_.program.actions(id)[0];
     Work work{{span(id).start.time, span(id).end.time}, run_.costs(cost_class_of(action))};
     if (const std::int32_t match = run_.graph.match_of[id.index()]; match >= 0) {
-      for (const InstructionId member :
-           run_.graph.members_of(run_.graph.matches[static_cast<std::size_t>(match)]))
+      for (const InstructionId member : run_.graph.members_of(run_.graph.matches[as_size(match)]))
         work.in_flight.begin = std::max(work.in_flight.begin, span(member).start.time);
     }
     bool first = true;

@@ -156,8 +156,7 @@ std::vector<DurationSource> duration_sources(const CostSweep& sweep, const Compi
   }
   const CostTable numbers = overlaid({base, {}}, {over, {}}).costs;
   std::vector<DurationSource> sources(CompiledProgram::kFirstBound, numbered[0]);
-  for (const CostClass& key : program.cost_classes)
-    sources.push_back(numbered[static_cast<std::size_t>(numbers(key))]);
+  for (const CostClass& key : program.cost_classes) sources.push_back(numbered[as_size(numbers(key))]);
   return sources;
 }
 
@@ -225,7 +224,7 @@ Expected<void> check_durations(const CostSweep& sweep) {
     PPSIM_CHECK(column.durations.size() == sweep.columns.front().durations.size(), "see Requires");
     const auto below = std::ranges::find_if(column.durations, [](Nanoseconds ns) { return ns < 0; });
     if (below == column.durations.end()) continue;
-    const auto index = static_cast<std::size_t>(below - column.durations.begin());
+    const auto index = as_size(below - column.durations.begin());
     return tl::unexpected(
         at_point(index, {ErrorCode::bad_argument,
                          "a duration of " + as_text(column.key) + " is below 0",

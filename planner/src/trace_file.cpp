@@ -57,7 +57,7 @@ std::optional<TimedTrace> with_clocks_together(const Program& program, const Tim
   const int ranks = program.pipeline().ranks();
   for (Nanoseconds apart = kClocksApart / 32; apart <= kClocksApart; apart *= 2) {
     std::vector<ClockBound> bounds = *messages;
-    for (RankId rank(1); rank.index() < static_cast<std::size_t>(ranks); rank = next(rank)) {
+    for (RankId rank(1); rank.index() < as_size(ranks); rank = next(rank)) {
       bounds.push_back({rank, RankId(0), apart});
       bounds.push_back({RankId(0), rank, apart});
     }

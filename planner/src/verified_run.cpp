@@ -187,7 +187,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   result.run = std::move(executed);
   if (result.certificate) {
     for (const MemoryWitness& witness : result.certificate->memory) {
-      result.proved_bytes.resize(static_cast<std::size_t>(program.pipeline().ranks()));
+      result.proved_bytes.resize(as_size(program.pipeline().ranks()));
       result.proved_bytes[witness.rank.index()] = witness.bytes;
     }
   }

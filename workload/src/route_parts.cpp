@@ -17,7 +17,7 @@ std::vector<RouteId> routes_of_batch(const Pipeline& pipeline) {
 }
 
 RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route) {
-  const auto stages = static_cast<std::size_t>(pipeline.stages());
+  const auto stages = as_size(pipeline.stages());
   IdVector<StageId, CollectiveId> gradients(stages);
   IdVector<StageId, CollectiveId> inputs(stages);
   for (const StageEdge& edge : pipeline.spec().edges) {

@@ -60,7 +60,7 @@ void count_copies(const Pipeline& pipeline, BlockParameters& blocks) {
 
 IdVector<RankId, StepEnd> step_ends(const Workload& workload, const LayerTimer& timer,
                                     const Pipeline& pipeline, const BlockParameters& blocks) {
-  IdVector<RankId, RankParameters> ranks(static_cast<std::size_t>(pipeline.ranks()));
+  IdVector<RankId, RankParameters> ranks(as_size(pipeline.ranks()));
   for (const auto& [rank, block] : holdings(pipeline)) {
     const auto found = blocks.find(block);
     if (found == blocks.end()) continue;

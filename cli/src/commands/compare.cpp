@@ -194,9 +194,9 @@ std::vector<ReportWork> reported(const std::vector<Work>& works) {
 int best_of(const std::vector<SimulatedStep>& steps, const std::vector<Work>& works) {
   int best = -1;
   for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
-    const SimulatedStep& step = steps[static_cast<std::size_t>(i)];
-    if (!step.fits() || !works[static_cast<std::size_t>(i)].same) continue;
-    if (best < 0 || step.step() < steps[static_cast<std::size_t>(best)].step()) best = i;
+    const SimulatedStep& step = steps[as_size(i)];
+    if (!step.fits() || !works[as_size(i)].same) continue;
+    if (best < 0 || step.step() < steps[as_size(best)].step()) best = i;
   }
   return best;
 }
@@ -294,8 +294,7 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
   } else {
     const char* fitting = limited ? " that fits" : "";
     const char* working = limited ? " and does the work of the first" : " that does the work of the first";
-    std::cout << "Fastest" << fitting << (comparable ? "" : working) << ": "
-              << steps[static_cast<std::size_t>(best)].name
+    std::cout << "Fastest" << fitting << (comparable ? "" : working) << ": " << steps[as_size(best)].name
               << ". Next: ppsim verify it with the same costs.\n";
   }
   std::cout << notes_text(steps.front());
@@ -362,7 +361,7 @@ Expected<int> run(const CompareOptions& options, const Output& output) {
       misfits.push_back({{"schedule", misfit.name}, {"fits", false}, {"error", error_json(misfit.error)}});
     output.print({{"schedules", items},
                   {"misfits", misfits},
-                  {"best", best < 0 ? Json() : Json(steps[static_cast<std::size_t>(best)].name)}});
+                  {"best", best < 0 ? Json() : Json(steps[as_size(best)].name)}});
   } else {
     print_text(options, compared, works, best);
   }

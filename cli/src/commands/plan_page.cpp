@@ -25,7 +25,7 @@ class PlanPage {
   /// Returns the number of its point.
   std::size_t add(const PlanRow& row, const std::string& label, PlotPoint::Mark mark) {
     const auto known = std::ranges::find(known_, row);
-    if (known != known_.end()) return static_cast<std::size_t>(known - known_.begin());
+    if (known != known_.end()) return as_size(known - known_.begin());
     const std::string id = "plan-" + std::to_string(known_.size() + 1);
     known_.push_back(row);
     plot_.points.push_back(

@@ -77,7 +77,7 @@ Key read_key() {
   std::array<char, 8> bytes{};
   const auto size = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (size <= 0) return Key::quit;
-  const std::string_view text(bytes.data(), static_cast<std::size_t>(size));
+  const std::string_view text(bytes.data(), as_size(size));
   for (const auto& [keys, key] : kKeys) {
     const bool alone = keys == "\033";  // longer sequences begin with it, too
     if (alone ? text == keys : text.starts_with(keys)) return key;
@@ -110,7 +110,7 @@ class View {
     std::istringstream lines(text.str());
     std::string screen = "\033[H";
     for (std::string line; std::getline(lines, line);) screen += line + "\033[K\n";
-    return screen + std::string(kHelp.substr(0, static_cast<std::size_t>(size.columns) - 1)) + "\033[J";
+    return screen + std::string(kHelp.substr(0, as_size(size.columns) - 1)) + "\033[J";
   }
 
   void take(Key key) {

@@ -77,8 +77,7 @@ class CausalityPass {
     const auto over = [&](std::uint32_t m) { return graph_.messages[m].send == id ? sent(m) : received(m); };
     for (const std::uint32_t m : graph_.messages_of(id)) over(m);
     for (const std::uint32_t m : graph_.messages_of(id)) merge(row, over(m));
-    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0)
-      merge(row, met(static_cast<std::size_t>(match)));
+    if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) merge(row, met(as_size(match)));
     tracks_.for_each_part(id, [&](CertificateTracks::Part part) { reach(row, part); });
   }
 
@@ -96,8 +95,8 @@ class CausalityPass {
     const Message& message = graph_.messages[m];
     merge(row, instruction_[message.send.index()]);
     if (!graph_.capabilities.credits) merge(row, instruction_[message.receive.index()]);
-    if (message.credit >= 0 && is_near(static_cast<std::size_t>(message.credit)))
-      merge(row, received(static_cast<std::size_t>(message.credit)));
+    if (message.credit >= 0 && is_near(as_size(message.credit)))
+      merge(row, received(as_size(message.credit)));
     reach(row, tracks_.sent(m));
     return row;
   }

@@ -100,7 +100,7 @@ Expected<void> check_residency(const Program& program, const TransportCapabiliti
     for (const InstructionId id : program.ids_of(rank)) {
       if (is_communication(program.actions(id).front().kind)) queues.insert(program.queues_of(id).front());
     }
-    if (queues.size() > static_cast<std::size_t>(*capabilities.residency)) {
+    if (queues.size() > as_size(*capabilities.residency)) {
       return refuse("rank ", rank, " has ", queues.size(), " communication queues and ",
                     *capabilities.residency, " operations may be on their way: an order proves nothing then");
     }

@@ -20,7 +20,7 @@ CertificateClocks::CertificateClocks(const CertificateTracks& tracks, const Prog
                                      const ExecutionGraph& graph, const std::vector<std::uint32_t>& order)
     : tracks_(tracks),
       graph_(graph),
-      width_(static_cast<std::size_t>(program.pipeline().ranks()), kWorkTracks),
+      width_(as_size(program.pipeline().ranks()), kWorkTracks),
       rank_rows_(width_.size()),
       rank_first_(width_.size()),
       ends_(tracks.channels().size()),
@@ -71,7 +71,7 @@ void CertificateClocks::number_rows(const Program& program) {
   for (std::size_t c = 0; c < ends_.size(); ++c) {
     const std::size_t rows = (tracks_.channels()[c].last - tracks_.channels()[c].first) * tracks_.events();
     for (const int side : {0, 1}) {
-      ends_[c][static_cast<std::size_t>(side)].rows = cells;
+      ends_[c][as_size(side)].rows = cells;
       cells += rows * width_[rank_at(c, side)];
     }
   }
@@ -129,7 +129,7 @@ void CertificateClocks::send(std::size_t m) {
     std::copy_n(row(message.receive, 0), to, receiver);
   }
   if (message.credit >= 0) {
-    const auto freed = static_cast<std::size_t>(message.credit);
+    const auto freed = as_size(message.credit);
     receive(freed);
     merge(sender, row(freed, 1, 0), from);
     merge(receiver, row(freed, 1, 1), to);
@@ -153,7 +153,7 @@ void CertificateClocks::receive(std::size_t m) {
 void CertificateClocks::exchange(std::size_t m, Event event) {
   for (const int side : {0, 1}) learn(m, event, side);
   for (const int side : {0, 1}) {
-    const int first = ends_[tracks_.channel_of(m)][static_cast<std::size_t>(side)].place;
+    const int first = ends_[tracks_.channel_of(m)][as_size(side)].place;
     if (first == kUntracked) continue;
     row(m, event, side)[first + static_cast<int>(event)] = static_cast<std::int32_t>(m) + 1;
   }
@@ -167,10 +167,9 @@ void CertificateClocks::learn(std::size_t m, Event event, int side) {
   for (const std::size_t c : between_[pair_of_[channel]]) {
     const int here = rank_at(c, 0) == rank ? 0 : 1;
     for (std::size_t e = 0; e < tracks_.events(); ++e) {
-      const std::int32_t count =
-          heard[ends_[c][static_cast<std::size_t>(1 - here)].place + static_cast<int>(e)];
-      if (count <= own[ends_[c][static_cast<std::size_t>(here)].place + static_cast<int>(e)]) continue;
-      merge(own, row(static_cast<std::size_t>(count) - 1, e, here), width_[rank]);
+      const std::int32_t count = heard[ends_[c][as_size(1 - here)].place + static_cast<int>(e)];
+      if (count <= own[ends_[c][as_size(here)].place + static_cast<int>(e)]) continue;
+      merge(own, row(as_size(count) - 1, e, here), width_[rank]);
     }
   }
 }

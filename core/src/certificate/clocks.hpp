@@ -72,7 +72,7 @@ class CertificateClocks {
   [[nodiscard]] Row row(std::size_t message, Event event, int side) const {
     const std::size_t channel = tracks_.channel_of(message);
     const std::size_t nth = message - tracks_.channels()[channel].first;
-    return counts_.get() + ends_[channel][static_cast<std::size_t>(side)].rows +
+    return counts_.get() + ends_[channel][as_size(side)].rows +
            (nth * tracks_.events() + event) * width_[rank_at(channel, side)];
   }
 

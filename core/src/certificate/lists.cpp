@@ -97,7 +97,7 @@ class MeetingQueues {
     InstructionId& at = next_[rank];
     while (at < program_.last(rank) && graph_.match_of[at.index()] < 0) at = InstructionId(at.value() + 1);
     if (at == program_.last(rank)) return;
-    const auto match = static_cast<std::size_t>(graph_.match_of[at.index()]);
+    const auto match = as_size(graph_.match_of[at.index()]);
     if (++waiting_[match] == graph_.matches[match].member_count) ready_.push_back(match);
   }
 

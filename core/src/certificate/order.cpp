@@ -58,7 +58,7 @@ class OrderReplay {
       if (!over) return refuse(name(id), " completes before its transfer with ", name(peer), " can");
     }
     if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
-      for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)])) {
+      for (const InstructionId member : graph_.members_of(graph_.matches[as_size(match)])) {
         if (!started_[member.index()]) return refuse(name(id), " completes before ", name(member), " starts");
       }
     }
@@ -70,10 +70,10 @@ class OrderReplay {
     if (out_[m]) return true;
     const Message& message = graph_.messages[m];
     if (!started_[message.send.index()]) return false;
-    if (message.previous >= 0 && !is_out(static_cast<std::size_t>(message.previous))) return false;
+    if (message.previous >= 0 && !is_out(as_size(message.previous))) return false;
     if (!graph_.capabilities.credits) {
       if (!started_[message.receive.index()]) return false;
-    } else if (message.credit >= 0 && !is_received(static_cast<std::size_t>(message.credit))) {
+    } else if (message.credit >= 0 && !is_received(as_size(message.credit))) {
       return false;
     }
     return out_[m] = true;
@@ -83,7 +83,7 @@ class OrderReplay {
     if (received_[m]) return true;
     const Message& message = graph_.messages[m];
     if (!started_[message.receive.index()] || !is_out(m)) return false;
-    if (message.previous >= 0 && !is_received(static_cast<std::size_t>(message.previous))) return false;
+    if (message.previous >= 0 && !is_received(as_size(message.previous))) return false;
     return received_[m] = true;
   }
 

@@ -40,7 +40,7 @@ class Precedences {
     CertificateTracks::Part part;
     int place = CertificateClocks::kUntracked;  ///< of the track, in the clocks of the rank
     [[nodiscard]] bool is_over(OrderClock clock) const {
-      return place != CertificateClocks::kUntracked && clock[static_cast<std::size_t>(place)] >= part.count;
+      return place != CertificateClocks::kUntracked && clock[as_size(place)] >= part.count;
     }
   };
 
@@ -201,7 +201,7 @@ class TensorCheck {
   /// One witness for each rank.
   Expected<void> check_ranks() const {
     const int ranks = program_.pipeline().ranks();
-    std::vector<bool> seen(static_cast<std::size_t>(ranks), false);
+    std::vector<bool> seen(as_size(ranks), false);
     for (const MemoryWitness& witness : certificate_.memory) {
       if (!witness.rank.valid() || witness.rank.value() >= ranks) {
         return refuse("memory of rank ", witness.rank, ", which is not there");

@@ -5,9 +5,7 @@
 namespace ppsim {
 
 CertificateTracks::CertificateTracks(const Program& program, const ExecutionGraph& graph)
-    : program_(program),
-      graph_(graph),
-      first_channel_(2 * static_cast<std::size_t>(program.pipeline().ranks())) {
+    : program_(program), graph_(graph), first_channel_(2 * as_size(program.pipeline().ranks())) {
   for (const RankId rank : program.pipeline().rank_ids()) {
     rank_of_.resize(program.last(rank).index(), rank);
   }
@@ -31,7 +29,7 @@ CertificateTracks::CertificateTracks(const Program& program, const ExecutionGrap
 std::size_t CertificateTracks::membership(CommunicatorId communicator, RankId member) const {
   const std::vector<RankId>& members = program_.communicators()[communicator.index()].members;
   const auto at = std::ranges::find(members, member);
-  return first_membership_[communicator.index()] + static_cast<std::size_t>(at - members.begin());
+  return first_membership_[communicator.index()] + as_size(at - members.begin());
 }
 
 }  // namespace ppsim

@@ -49,7 +49,7 @@ class CertificateTracks {
   }
   /// Requires: an instruction of a collective.
   [[nodiscard]] Part member(InstructionId id) const {
-    const auto match = static_cast<std::size_t>(graph_.match_of[id.index()]);
+    const auto match = as_size(graph_.match_of[id.index()]);
     return {membership(graph_.matches[match].communicator, rank_of(id)), count(match)};
   }
   /// Requires: neither transfer nor collective.

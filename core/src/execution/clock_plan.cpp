@@ -44,8 +44,8 @@ class ClockPlanMaker {
     for (const std::uint32_t m : messages) make_end(m, id);  // from the start's clock, before it changes
     for (const std::uint32_t m : messages) read(end(m, id));
     if (match >= 0) {
-      make_met(static_cast<std::size_t>(match));
-      read(first_met_ + static_cast<std::size_t>(match));
+      make_met(as_size(match));
+      read(first_met_ + as_size(match));
     }
     step(ClockEvent::complete, id.index(), id.index());
   }
@@ -69,10 +69,10 @@ class ClockPlanMaker {
     if (made_[first_sent_ + m] != 0) return;
     const Message& message = graph_.messages[m];
     const bool waits = graph_.capabilities.credits && message.credit >= 0;
-    if (waits) make_received(static_cast<std::size_t>(message.credit));
+    if (waits) make_received(as_size(message.credit));
     read(message.send.index());
     if (!graph_.capabilities.credits) read(message.receive.index());
-    if (waits) read(first_received_ + static_cast<std::size_t>(message.credit));
+    if (waits) read(first_received_ + as_size(message.credit));
     step(ClockEvent::sent, m, first_sent_ + m);
   }
 

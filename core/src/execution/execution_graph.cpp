@@ -49,7 +49,7 @@ class RankWalk {
     all_belong_ = true;
     all_single_ = true;
     facts_.forget();
-    queue_tail_.assign(static_cast<std::size_t>(program_.queue_count()), InstructionId());
+    queue_tail_.assign(as_size(program_.queue_count()), InstructionId());
     serial_queues_.clear();
     serial_queues_.reserve(program_.last(rank).index() - program_.first(rank).index());
     shards_.clear();
@@ -66,7 +66,7 @@ class RankWalk {
     for (const Action& a : actions) {
       all_belong_ = facts_.add(rank_, a, id) && all_belong_;
       if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
-      if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
+      if (shards_.empty()) shards_.resize(as_size(pipeline_.stages()));
       shards_[a.stage().index()].used |= a.kind == OpKind::unshard;
     }
   }
@@ -116,7 +116,7 @@ class RankWalk {
   void visit_alone(InstructionId id) {
     const Action& action = program_.actions(id).front();
     const std::int8_t serial = serial_queue_of(id);
-    InstructionId& tail = queue_tail_[static_cast<std::size_t>(
+    InstructionId& tail = queue_tail_[as_size(
         serial != kNoSerialQueue ? serial : queue_of_[program_.communicators_of(id).front().index()])];
     InstructionId input;
     bool is_one = true;
@@ -176,7 +176,7 @@ class RankWalk {
   }
 
   void queue_wait(InstructionId id, int queue) {
-    InstructionId& tail = queue_tail_[static_cast<std::size_t>(queue)];
+    InstructionId& tail = queue_tail_[as_size(queue)];
     if (tail.valid() && tail != id) wait(id, tail, WaitReason::queue);
     tail = id;
   }

@@ -6,12 +6,12 @@ namespace ppsim {
 
 FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
     : pipeline_(pipeline),
-      recent_(kOpKindCount * static_cast<std::size_t>(pipeline.stages())),
-      first_cell_(static_cast<std::size_t>(pipeline.stages()), 0),
-      slices_(static_cast<std::size_t>(pipeline.slices())),
+      recent_(kOpKindCount * as_size(pipeline.stages())),
+      first_cell_(as_size(pipeline.stages()), 0),
+      slices_(as_size(pipeline.slices())),
       numbers_(pipeline),
       passes_(numbers_.count()) {
-  const std::size_t cells_of_stage = static_cast<std::size_t>(pipeline.microbatches()) * slices_;
+  const std::size_t cells_of_stage = as_size(pipeline.microbatches()) * slices_;
   for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
     const std::span<const StageId> stages = pipeline.stages_of(rank);
     for (std::size_t i = 0; i < stages.size(); ++i) first_cell_[stages[i]] = i * cells_of_stage;

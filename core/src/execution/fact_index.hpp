@@ -151,8 +151,7 @@ class FactIndex {
     return false;
   }
   [[nodiscard]] PPSIM_IN_PLACE std::size_t cell(const Fact& fact) const {
-    return first_cell_[StageId(fact.subject)] + static_cast<std::size_t>(fact.microbatch) * slices_ +
-           static_cast<std::size_t>(fact.slice);
+    return first_cell_[StageId(fact.subject)] + as_size(fact.microbatch) * slices_ + as_size(fact.slice);
   }
   PPSIM_IN_PLACE void add(RankId rank, const Fact& fact, InstructionId provider) {
     if (!is_dense(rank, fact)) {

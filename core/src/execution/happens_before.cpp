@@ -10,20 +10,19 @@ HappensBefore HappensBefore::of_rank(const Program& program, const ExecutionGrap
 }
 
 bool HappensBefore::completes_before_start(InstructionId first, InstructionId second) const {
-  return complete_before_start(second)[static_cast<std::size_t>(track_of(first))] > index_in_track(first);
+  return complete_before_start(second)[as_size(track_of(first))] > index_in_track(first);
 }
 
 bool HappensBefore::completes_before_completion(InstructionId first, InstructionId second) const {
-  return complete_before_completion(second)[static_cast<std::size_t>(track_of(first))] >
-         index_in_track(first);
+  return complete_before_completion(second)[as_size(track_of(first))] > index_in_track(first);
 }
 
 std::span<const std::int32_t> HappensBefore::complete_before_start(InstructionId id) const {
-  return {before_start_.data() + row(id), static_cast<std::size_t>(tracks_)};
+  return {before_start_.data() + row(id), as_size(tracks_)};
 }
 
 std::span<const std::int32_t> HappensBefore::complete_before_completion(InstructionId id) const {
-  return {before_end_.data() + row(id), static_cast<std::size_t>(tracks_)};
+  return {before_end_.data() + row(id), as_size(tracks_)};
 }
 
 }  // namespace ppsim

@@ -37,7 +37,7 @@ void HappensBeforeMaker::number_tracks(const Program& program) {
   tracks_.resize(track_of_queue.size());
   for (InstructionId id = result_.first_; id < last_; id = next(id)) {
     const int track = track_of_queue[first_queue(program, id)];
-    std::vector<InstructionId>& list = tracks_[static_cast<std::size_t>(track)];
+    std::vector<InstructionId>& list = tracks_[as_size(track)];
     result_.track_.push_back(track);
     result_.index_in_track_.push_back(static_cast<std::int32_t>(list.size()));
     list.push_back(id);
@@ -56,10 +56,10 @@ HappensBefore HappensBeforeMaker::make(const ClockPlan& plan) {
 
 /// Instructions of a track start and complete in turn, so what is known at one is known at the next.
 void HappensBeforeMaker::record(InstructionId id, ClockView clock, std::vector<std::int32_t>& rows) {
-  std::int32_t* known = known_.data() + static_cast<std::size_t>(result_.track_of(id)) * tracks_.size();
+  std::int32_t* known = known_.data() + as_size(result_.track_of(id)) * tracks_.size();
   for (std::size_t l = 0; l < tracks_.size(); ++l) {
     const std::vector<InstructionId>& track = tracks_[l];
-    auto count = static_cast<std::size_t>(known[l]);
+    auto count = as_size(known[l]);
     while (count < track.size() && is_over(track[count], clock)) ++count;
     known[l] = static_cast<std::int32_t>(count);
   }
@@ -68,8 +68,8 @@ void HappensBeforeMaker::record(InstructionId id, ClockView clock, std::vector<s
 
 bool HappensBeforeMaker::is_over(InstructionId id, ClockView clock) const {
   const auto own = parts_.of(id);
-  return std::ranges::all_of(
-      own, [&](const ClockPart& part) { return clock[static_cast<std::size_t>(part.track)] >= part.count; });
+  return std::ranges::all_of(own,
+                             [&](const ClockPart& part) { return clock[as_size(part.track)] >= part.count; });
 }
 
 }  // namespace ppsim

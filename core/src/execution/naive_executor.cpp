@@ -38,7 +38,7 @@ class NaiveState {
   [[nodiscard]] bool may_begin(std::size_t m) const {
     const NaiveMessage& message = meaning_->messages[m];
     if (begun_[m] || !has_started(message.send)) return false;
-    if (message.previous >= 0 && !sent_[static_cast<std::size_t>(message.previous)]) return false;
+    if (message.previous >= 0 && !sent_[as_size(message.previous)]) return false;
     return capabilities_->credits ? unreceived_before(message) < *capabilities_->credits
                                   : has_started(message.receive);
   }
@@ -46,7 +46,7 @@ class NaiveState {
   [[nodiscard]] bool may_be_received(std::size_t m) const {
     const NaiveMessage& message = meaning_->messages[m];
     if (received_[m] || !sent_[m] || !has_started(message.receive)) return false;
-    return message.previous < 0 || received_[static_cast<std::size_t>(message.previous)];
+    return message.previous < 0 || received_[as_size(message.previous)];
   }
 
   /// E7.
@@ -61,7 +61,7 @@ class NaiveState {
     const NaiveInstruction& instruction = meaning_->instructions[i];
     return std::ranges::all_of(instruction.sends, [&](auto m) { return sent_[m]; }) &&
            std::ranges::all_of(instruction.receives, [&](auto m) { return received_[m]; }) &&
-           (instruction.match < 0 || met_[static_cast<std::size_t>(instruction.match)]);
+           (instruction.match < 0 || met_[as_size(instruction.match)]);
   }
 
   void start(std::size_t i) { started_[i] = true; }
@@ -79,8 +79,8 @@ class NaiveState {
 
   [[nodiscard]] int unreceived_before(const NaiveMessage& message) const {
     int unreceived = 0;
-    for (int m = message.previous; m >= 0; m = meaning_->messages[static_cast<std::size_t>(m)].previous) {
-      if (!received_[static_cast<std::size_t>(m)]) ++unreceived;
+    for (int m = message.previous; m >= 0; m = meaning_->messages[as_size(m)].previous) {
+      if (!received_[as_size(m)]) ++unreceived;
     }
     return unreceived;
   }

@@ -50,7 +50,7 @@ class PassNumbers {
     numbers.fill(kNoNumber);
     return numbers;
   }
-  [[nodiscard]] std::size_t stages() const { return static_cast<std::size_t>(pipeline_.stages()); }
+  [[nodiscard]] std::size_t stages() const { return as_size(pipeline_.stages()); }
 
   const Pipeline& pipeline_;
   bool is_regular_;

@@ -33,7 +33,7 @@ void RankParts::add(InstructionId id, RankId rank) {
   if (is_transfer(action.kind)) {
     add_messages(id);
   } else if (is_collective(action.kind)) {
-    const auto match = static_cast<std::size_t>(graph_.match_of[id.index()]);
+    const auto match = as_size(graph_.match_of[id.index()]);
     const int communicator = graph_.matches[match].communicator.value();
     parts_.push_back({track(TrackKind::member, communicator), count(match)});
   } else {

@@ -22,7 +22,7 @@ class RankParts {
   /// An instruction is complete when all its parts are over.
   /// Requires: an instruction of the rank.
   [[nodiscard]] std::span<const ClockPart> of(InstructionId id) const {
-    const std::size_t i = static_cast<std::size_t>(id.value() - first_.value());
+    const std::size_t i = as_size(id.value() - first_.value());
     return {parts_.data() + begin_[i], begin_[i + 1] - begin_[i]};
   }
   /// The part of an instruction that is no communication; without track where it is of another rank.

@@ -22,7 +22,7 @@ std::size_t range_count(std::size_t instructions) {
 void cut_ranks_into(std::size_t count) { cut_for_tests = count; }
 
 std::vector<RankRange> rank_ranges(int ranks, std::size_t instructions) {
-  const auto all = static_cast<std::size_t>(ranks);
+  const auto all = as_size(ranks);
   const std::size_t count = std::max<std::size_t>(1, std::min(all, range_count(instructions)));
   std::vector<RankRange> ranges;
   for (std::size_t i = 0; i < count; ++i) {

@@ -57,7 +57,7 @@ class Runner {
     if (!messages.empty()) {
       for (const std::uint32_t m : messages) advance(m);
     } else if (match >= 0) {
-      join(static_cast<std::size_t>(match));
+      join(as_size(match));
     } else {
       complete(id);
     }
@@ -70,7 +70,7 @@ class Runner {
 
   [[nodiscard]] bool started(InstructionId id) const { return id.valid() && started_[id.index()] != 0; }
   [[nodiscard]] bool previous_sent(const Message& m) const {
-    return m.previous < 0 || sent_[static_cast<std::size_t>(m.previous)] != 0;
+    return m.previous < 0 || sent_[as_size(m.previous)] != 0;
   }
 
   /// Moves message `first` and those behind it on its channel as far as they go.
@@ -95,13 +95,13 @@ class Runner {
   bool advance_buffered(std::size_t m) {
     const Message& message = graph_.messages[m];
     bool moved = false;
-    const bool credit = message.credit < 0 || received_[static_cast<std::size_t>(message.credit)] != 0;
+    const bool credit = message.credit < 0 || received_[as_size(message.credit)] != 0;
     if (sent_[m] == 0 && started(message.send) && previous_sent(message) && credit) {
       sent_[m] = 1;
       moved = true;
       finish_end(message.send);
     }
-    const bool in_order = message.previous < 0 || received_[static_cast<std::size_t>(message.previous)] != 0;
+    const bool in_order = message.previous < 0 || received_[as_size(message.previous)] != 0;
     if (received_[m] == 0 && sent_[m] != 0 && in_order && started(message.receive)) {
       received_[m] = 1;
       moved = true;
@@ -113,7 +113,7 @@ class Runner {
 
   /// The message that waited for the receipt of `m` may start now.
   void wake_credit(std::size_t m) {
-    const std::size_t next = m + static_cast<std::size_t>(*graph_.capabilities.credits);
+    const std::size_t next = m + as_size(*graph_.capabilities.credits);
     if (next < graph_.messages.size() && graph_.messages[next].credit == static_cast<std::int32_t>(m)) {
       woken_.push_back(static_cast<std::uint32_t>(next));
     }

@@ -63,7 +63,7 @@ void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace
 
 IdVector<RankId, MemoryProfile> replay_memory(const Program& program, const TimedTrace& trace,
                                               const TensorTable& table, const std::vector<Bytes>& sizes) {
-  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
+  const auto ranks = as_size(program.pipeline().ranks());
   IdVector<RankId, std::vector<MemoryChange>> changes(ranks);
   IdVector<RankId, Bytes> resident(ranks, 0);
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {

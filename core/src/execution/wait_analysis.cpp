@@ -43,12 +43,10 @@ void WaitAnalysis::settle(std::size_t message) {
   received_[message] = out_[message] != 0 && met ? 1 : 0;
 }
 
-bool WaitAnalysis::is_out(std::int32_t message) const {
-  return message < 0 || out_[static_cast<std::size_t>(message)] != 0;
-}
+bool WaitAnalysis::is_out(std::int32_t message) const { return message < 0 || out_[as_size(message)] != 0; }
 
 bool WaitAnalysis::is_received(std::int32_t message) const {
-  return message < 0 || received_[static_cast<std::size_t>(message)] != 0;
+  return message < 0 || received_[as_size(message)] != 0;
 }
 
 /// Whether the end of the message that belongs to `id` is over.
@@ -104,7 +102,7 @@ void WaitAnalysis::waits_for_place(InstructionId id, std::vector<InstructionWait
   const std::optional<int> places = graph_.capabilities.residency;
   if (!places || !is_communication(program_.actions(id).front().kind)) return;
   const std::vector<InstructionId> taken = holders(program_.rank_of(id));
-  if (taken.size() < static_cast<std::size_t>(*places)) return;
+  if (taken.size() < as_size(*places)) return;
   for (const InstructionId holder : taken) out.push_back({id, holder, WaitReason::place});
 }
 
@@ -152,7 +150,7 @@ WaitAnalysis::Blocker WaitAnalysis::blocker_of(std::uint32_t message) const {
 }
 
 void WaitAnalysis::waits_for_members(InstructionId id, std::vector<InstructionWait>& out) const {
-  const CollectiveMatch& match = graph_.matches[static_cast<std::size_t>(graph_.match_of[id.index()])];
+  const CollectiveMatch& match = graph_.matches[as_size(graph_.match_of[id.index()])];
   for (const InstructionId member : graph_.members_of(match)) {
     if (!started(member)) out.push_back({id, member, WaitReason::collective});
   }

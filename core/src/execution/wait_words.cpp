@@ -43,7 +43,7 @@ std::string launch_text(const Program& program, const ExecutionGraph& graph, con
     const auto before = graph.predecessors_of(id);
     const auto at = std::ranges::find(before, wait.waits_for);
     if (at == before.end()) continue;
-    if (graph.reasons_of(id)[static_cast<std::size_t>(at - before.begin())] != WaitReason::launch)
+    if (graph.reasons_of(id)[as_size(at - before.begin())] != WaitReason::launch)
       return "is launched after " + actions_text(program, id) + ", which waits for it";
   }
   return "is launched after it";
@@ -76,12 +76,11 @@ std::string why_text(const Program& program, const ExecutionGraph& graph, const 
     case WaitReason::channel:
       return "messages of a channel keep their order";
     case WaitReason::counterpart:
-      return counterpart_text(program, graph.messages[static_cast<std::size_t>(wait.message)]);
+      return counterpart_text(program, graph.messages[as_size(wait.message)]);
     case WaitReason::collective:
       return "a collective begins when all members have started";
     case WaitReason::member:
-      return member_text(program,
-                         graph.matches[static_cast<std::size_t>(graph.match_of[wait.waiter.index()])]);
+      return member_text(program, graph.matches[as_size(graph.match_of[wait.waiter.index()])]);
   }
   PPSIM_CHECK(false, "unknown reason");
 }

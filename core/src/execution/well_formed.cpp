@@ -29,15 +29,14 @@ std::optional<OpKind> return_of(OpKind kind) {
 class CellTraffic {
  public:
   explicit CellTraffic(const Pipeline& pipeline)
-      : pipeline_(pipeline), row_of_(static_cast<std::size_t>(pipeline.stages()), 0) {
+      : pipeline_(pipeline), row_of_(as_size(pipeline.stages()), 0) {
     std::size_t rows = 0;
     for (RankId rank(0); rank.value() < pipeline.ranks(); rank = next(rank)) {
       const std::span<const StageId> stages = pipeline.stages_of(rank);
       for (std::size_t i = 0; i < stages.size(); ++i) row_of_[stages[i]] = i;
       rows = std::max(rows, stages.size());
     }
-    kinds_.resize(rows * static_cast<std::size_t>(pipeline.microbatches()) *
-                  static_cast<std::size_t>(pipeline.slices()));
+    kinds_.resize(rows * as_size(pipeline.microbatches()) * as_size(pipeline.slices()));
   }
 
   /// Loads, and transfers between stages.
@@ -53,8 +52,8 @@ class CellTraffic {
   [[nodiscard]] bool add(const Action& action) {
     static_assert(kOpKindCount <= 32);
     const std::size_t cell =
-        (row_of_[action.stage()] * static_cast<std::size_t>(pipeline_.microbatches()) + action.mb().index()) *
-            static_cast<std::size_t>(pipeline_.slices()) +
+        (row_of_[action.stage()] * as_size(pipeline_.microbatches()) + action.mb().index()) *
+            as_size(pipeline_.slices()) +
         action.slice;
     const std::uint32_t kind = 1U << static_cast<unsigned>(action.kind);
     const bool fresh = (kinds_[cell] & kind) == 0;

@@ -17,8 +17,7 @@ std::string described(OpKind kind, const Action& at, const char* what) {
 
 Completeness::Completeness(const Pipeline& pipeline)
     : pipeline_(pipeline),
-      cells_(static_cast<std::size_t>(pipeline.stages()) * static_cast<std::size_t>(pipeline.microbatches()) *
-             static_cast<std::size_t>(pipeline.slices())) {}
+      cells_(as_size(pipeline.stages()) * as_size(pipeline.microbatches()) * as_size(pipeline.slices())) {}
 
 void Completeness::increment(OpKind kind, Cell& cell) {
   if (kind != OpKind::forward && !runs_backward_) runs_backward_ = true;

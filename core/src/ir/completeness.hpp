@@ -30,9 +30,8 @@ class Completeness {
     std::uint8_t forward = 0, backward = 0, input = 0, weight = 0, recompute = 0;
   };
   [[nodiscard]] std::size_t cell_of(const Action& action) const {
-    const auto microbatches = static_cast<std::size_t>(pipeline_.microbatches());
-    return (action.stage().index() * microbatches + action.mb().index()) *
-               static_cast<std::size_t>(pipeline_.slices()) +
+    const auto microbatches = as_size(pipeline_.microbatches());
+    return (action.stage().index() * microbatches + action.mb().index()) * as_size(pipeline_.slices()) +
            action.slice;
   }
   static bool is_complete(const Cell& cell, bool runs_backward);

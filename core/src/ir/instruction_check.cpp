@@ -31,7 +31,7 @@ class InstructionChecker {
       if (check_ids(instruction.actions[a])) check_communicator(instruction.actions[a], communicator);
     }
     for (const int after : instruction.after) {
-      if (after < 0 || static_cast<std::size_t>(after) >= place_.row_size) {
+      if (after < 0 || as_size(after) >= place_.row_size) {
         rules_.broken(place_, ": after ", after, " is outside [0, ", place_.row_size, ")");
       }
     }

@@ -12,8 +12,8 @@ namespace ppsim {
 namespace {
 
 void fill_defaults(PipelineSpec& spec) {
-  const auto stages = static_cast<std::size_t>(spec.stages);
-  const auto microbatches = static_cast<std::size_t>(spec.microbatches);
+  const auto stages = as_size(spec.stages);
+  const auto microbatches = as_size(spec.microbatches);
   if (spec.placement.empty()) {
     for (int s = 0; s < spec.stages; ++s) spec.placement.push_back(RankId(s % spec.ranks));
   }
@@ -71,7 +71,7 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
 }
 
 void Pipeline::build_indexes() {
-  const auto stages = static_cast<std::size_t>(spec_.stages);
+  const auto stages = as_size(spec_.stages);
   const std::size_t rows = spec_.routes.size() * stages;
   on_route_.assign(rows, 0);
   for (std::size_t r = 0; r < spec_.routes.size(); ++r) {
@@ -104,7 +104,7 @@ void Pipeline::build_indexes() {
   side_consumers_ = build(spec_.side_edges, true);
   side_producers_ = build(spec_.side_edges, false);
 
-  stages_of_ = IdVector<RankId, std::vector<StageId>>(static_cast<std::size_t>(spec_.ranks));
+  stages_of_ = IdVector<RankId, std::vector<StageId>>(as_size(spec_.ranks));
   for (int s = 0; s < spec_.stages; ++s) stages_of_[rank_of(StageId(s))].emplace_back(s);
   blocks_of_ = IdVector<StageId, std::vector<BlockId>>(stages);
   for (int b = 0; b < blocks(); ++b) {
@@ -112,16 +112,16 @@ void Pipeline::build_indexes() {
   }
   updates_ = 1 + *std::ranges::max_element(spec_.update);
   asynchronous_ = updates_ > 1 || *std::ranges::max_element(spec_.version) > 0;
-  microbatches_of_update_.resize(static_cast<std::size_t>(updates_));
+  microbatches_of_update_.resize(as_size(updates_));
   for (int m = 0; m < spec_.microbatches; ++m) {
     if (is_padding(*this, MicrobatchId(m))) continue;
-    microbatches_of_update_[static_cast<std::size_t>(spec_.update[MicrobatchId(m)])].emplace_back(m);
+    microbatches_of_update_[as_size(spec_.update[MicrobatchId(m)])].emplace_back(m);
   }
   build_collective_indexes();
 }
 
 void Pipeline::build_collective_indexes() {
-  const auto stages = static_cast<std::size_t>(spec_.stages);
+  const auto stages = as_size(spec_.stages);
   before_forward_ = IdVector<StageId, std::vector<CollectiveId>>(stages);
   before_backward_ = before_forward_;
   input_sum_ = IdVector<StageId, CollectiveId>(stages);

@@ -23,7 +23,7 @@ void check_count(Rules& rules, const char* what, int found, int limit) {
 
 template <class Id, class T>
 void check_length(Rules& rules, const char* what, const IdVector<Id, T>& table, int expected) {
-  if (table.size() != static_cast<std::size_t>(expected)) {
+  if (table.size() != as_size(expected)) {
     rules.broken(what, " has ", table.size(), " entries, expected ", expected);
   }
 }
@@ -51,7 +51,7 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
   check_length(rules, "lag", spec.lag, spec.stages);
   for (std::size_t s = 0; s < spec.placement.size(); ++s) {
     const RankId rank = spec.placement.items()[s];
-    if (!in_range(rank, static_cast<std::size_t>(spec.ranks))) {
+    if (!in_range(rank, as_size(spec.ranks))) {
       rules.broken("placement of stage ", s, " is rank ", rank, ", expected [0, ", spec.ranks, ")");
     }
   }
@@ -87,7 +87,7 @@ void check_stage_list(Rules& rules, const PipelineSpec& spec, const std::string&
   std::set<StageId> seen;
   if (stages.empty()) rules.broken(name, " has no stage");
   for (const StageId stage : stages) {
-    if (!in_range(stage, static_cast<std::size_t>(spec.stages))) {
+    if (!in_range(stage, as_size(spec.stages))) {
       rules.broken(name, " names stage ", stage, ", expected [0, ", spec.stages, ")");
     } else if (!seen.insert(stage).second) {
       rules.broken(name, " names stage ", stage, " twice");
@@ -100,7 +100,7 @@ void check_members(Rules& rules, const PipelineSpec& spec) {
     std::set<RankId> seen;
     if (collective.members.empty()) rules.broken("collective ", collective.name, " has no member");
     for (const RankId rank : collective.members) {
-      if (!in_range(rank, static_cast<std::size_t>(spec.ranks))) {
+      if (!in_range(rank, as_size(spec.ranks))) {
         rules.broken("collective ", collective.name, " names rank ", rank, ", expected [0, ", spec.ranks,
                      ")");
       } else if (!seen.insert(rank).second) {
@@ -155,7 +155,7 @@ class PassChecker {
     rules_.broken("collective ", collective_->name, parts...);
   }
   void check_member(StageId stage) {
-    if (!in_range(stage, static_cast<std::size_t>(spec_.stages))) {
+    if (!in_range(stage, as_size(spec_.stages))) {
       broken(" names stage ", stage, ", expected [0, ", spec_.stages, ")");
       return;
     }
@@ -178,7 +178,7 @@ class PassChecker {
 
 /// Kahn's algorithm: stages left over lie on or behind a cycle.
 bool is_acyclic(const PipelineSpec& spec) {
-  const auto stages = static_cast<std::size_t>(spec.stages);
+  const auto stages = as_size(spec.stages);
   std::vector<std::vector<StageId>> next(stages);
   std::vector<int> waiting(stages, 0);
   for (const auto* edges : {&spec.edges, &spec.side_edges}) {
@@ -205,7 +205,7 @@ bool is_acyclic(const PipelineSpec& spec) {
 
 void check_edges(Rules& rules, const PipelineSpec& spec) {
   std::set<StageEdge> seen;
-  const auto stages = static_cast<std::size_t>(spec.stages);
+  const auto stages = as_size(spec.stages);
   for (const auto* edges : {&spec.edges, &spec.side_edges}) {
     const std::set<StageEdge> of_other_kind = seen;
     for (const StageEdge& edge : *edges) {
@@ -222,7 +222,7 @@ void check_edges(Rules& rules, const PipelineSpec& spec) {
 
 /// A stage without a block would have neither parameters nor gradients.
 void check_blocks(Rules& rules, const PipelineSpec& spec) {
-  IdVector<StageId, bool> has_block(static_cast<std::size_t>(spec.stages), false);
+  IdVector<StageId, bool> has_block(as_size(spec.stages), false);
   for (std::size_t b = 0; b < spec.blocks.size(); ++b) {
     const std::vector<StageId>& stages = spec.blocks.items()[b].stages;
     check_stage_list(rules, spec, "block " + std::to_string(b), stages);

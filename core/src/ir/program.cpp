@@ -81,7 +81,7 @@ InstructionView view_of(const InstructionDraft& item) {
 }  // namespace
 
 Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& draft) {
-  if (draft.rows.size() != static_cast<std::size_t>(pipeline.ranks())) {
+  if (draft.rows.size() != as_size(pipeline.ranks())) {
     return make_error(ErrorCode::bad_argument, "a Program of " + std::to_string(pipeline.ranks()) +
                                                    " ranks has " + std::to_string(draft.rows.size()) +
                                                    " rows");

@@ -13,16 +13,14 @@ namespace ppsim {
 ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators,
                              const IdVector<RankId, RowSize>& rows)
     : program_(std::move(pipeline)), first_action_{0} {
-  PPSIM_CHECK(rows.size() == static_cast<std::size_t>(program_.pipeline_.ranks()),
-              "a Program has one row per rank");
+  PPSIM_CHECK(rows.size() == as_size(program_.pipeline_.ranks()), "a Program has one row per rank");
   program_.communicators_ = std::move(communicators);
   program_.rank_begin_.push_back(0);
   program_.is_plain_ = std::ranges::all_of(rows, &RowSize::is_plain);
   for (const RowSize& row : rows) {
-    const auto before = static_cast<std::size_t>(program_.rank_begin_.back());
-    PPSIM_CHECK(
-        row.instructions <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) - before,
-        "more instructions than ids");
+    const auto before = as_size(program_.rank_begin_.back());
+    PPSIM_CHECK(row.instructions <= as_size(std::numeric_limits<std::int32_t>::max()) - before,
+                "more instructions than ids");
     program_.rank_begin_.push_back(static_cast<std::int32_t>(before + row.instructions));
     first_action_.push_back(first_action_.back() + row.actions);
   }

@@ -133,10 +133,9 @@ class RowChecker {
 /// than kMax: a file may name more microbatches and ranks than there is memory for, and hold few actions.
 std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
   constexpr std::size_t kMax = std::size_t{1} << 23U;
-  const std::size_t passes = 2 * pipeline.stages_of(rank).size() *
-                             static_cast<std::size_t>(pipeline.microbatches()) *
-                             static_cast<std::size_t>(pipeline.slices());
-  return std::min(passes, kMax / static_cast<std::size_t>(pipeline.ranks()));
+  const std::size_t passes =
+      2 * pipeline.stages_of(rank).size() * as_size(pipeline.microbatches()) * as_size(pipeline.slices());
+  return std::min(passes, kMax / as_size(pipeline.ranks()));
 }
 
 /// Every rule that rows break; nothing where they break none.
@@ -177,9 +176,7 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule) {
 }
 
 ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline)
-    : name_(std::move(name)),
-      pipeline_(std::move(pipeline)),
-      rows_(static_cast<std::size_t>(pipeline_.ranks())) {}
+    : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(as_size(pipeline_.ranks())) {}
 
 ScheduleBuilder& ScheduleBuilder::add(RankId rank, Step step) {
   std::vector<Step>& row = rows_[rank];

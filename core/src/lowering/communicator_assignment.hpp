@@ -62,8 +62,7 @@ class CommunicatorAssignment {
   [[nodiscard]] std::string name_of(const Key& key) const;
   [[nodiscard]] std::set<RankId> fixed_members(const Key& key) const;
   [[nodiscard]] Recent& recent_of(const Action& action) {
-    return recent_[static_cast<std::size_t>(action.kind) * subjects_ +
-                   static_cast<std::size_t>(action.subject)];
+    return recent_[static_cast<std::size_t>(action.kind) * subjects_ + as_size(action.subject)];
   }
   void find(const Action& action, RankId own);
 

@@ -42,8 +42,8 @@ void for_each_communication(ProgramDraft& draft, Visit visit) {
 CommunicatorAssignment::CommunicatorAssignment(const Pipeline& pipeline, CommunicatorPolicy policy)
     : pipeline_(pipeline),
       policy_(policy),
-      subjects_(std::max({static_cast<std::size_t>(pipeline.stages()),
-                          static_cast<std::size_t>(pipeline.blocks()), pipeline.spec().collectives.size()})),
+      subjects_(std::max(
+          {as_size(pipeline.stages()), as_size(pipeline.blocks()), pipeline.spec().collectives.size()})),
       recent_(kOpKindCount * subjects_) {}
 
 CommunicatorAssignment::Key CommunicatorAssignment::transfer_key(const Action& transfer, RankId own) const {

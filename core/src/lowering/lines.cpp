@@ -46,14 +46,13 @@ std::vector<AfterEdge> edges_of_places(const LineRow& row) {
   if (row.after.empty()) return {};
   std::vector<std::int32_t> place_of;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    const auto id = static_cast<std::size_t>(row.line(i).id);
+    const auto id = as_size(row.line(i).id);
     if (place_of.size() <= id) place_of.resize(id + 1, -1);
     place_of[id] = static_cast<std::int32_t>(i);
   }
   std::vector<AfterEdge> edges;
   for (const AfterEdge& edge : row.after) {
-    edges.push_back(
-        {place_of[static_cast<std::size_t>(edge.later)], place_of[static_cast<std::size_t>(edge.earlier)]});
+    edges.push_back({place_of[as_size(edge.later)], place_of[as_size(edge.earlier)]});
   }
   sort_unique(edges);
   return edges;

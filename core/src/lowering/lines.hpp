@@ -55,7 +55,7 @@ class LineRow {
   void name_lines();
 
   [[nodiscard]] const Action* second_of(const Line& line) const {
-    return line.second < 0 ? nullptr : &seconds[static_cast<std::size_t>(line.second)];
+    return line.second < 0 ? nullptr : &seconds[as_size(line.second)];
   }
   /// Calls visit(action) for the one or two actions of a line.
   template <class Visit>
@@ -99,7 +99,7 @@ class LineWriter {
     add(action, time);
   }
   /// The lines that are written.
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(next_ - row_->actions_.data()); }
+  [[nodiscard]] std::size_t size() const { return as_size(next_ - row_->actions_.data()); }
   /// Gives back the room that is left. The row has its lines from now on.
   void finish();
 

@@ -29,13 +29,12 @@ tl::unexpected<Error> option_error(std::string why) {
 
 /// Dense numbers of (stage, microbatch, slice).
 std::size_t cell_count(const Pipeline& pipeline) {
-  return static_cast<std::size_t>(pipeline.stages()) * static_cast<std::size_t>(pipeline.microbatches()) *
-         static_cast<std::size_t>(pipeline.slices());
+  return as_size(pipeline.stages()) * as_size(pipeline.microbatches()) * as_size(pipeline.slices());
 }
 /// Requires: the action has a stage and a microbatch.
 std::size_t cell_of(const Pipeline& pipeline, const Action& action) {
-  const std::size_t row = action.stage().index() * static_cast<std::size_t>(pipeline.microbatches());
-  return (row + action.mb().index()) * static_cast<std::size_t>(pipeline.slices()) + action.slice;
+  const std::size_t row = action.stage().index() * as_size(pipeline.microbatches());
+  return (row + action.mb().index()) * as_size(pipeline.slices()) + action.slice;
 }
 
 Expected<void> check_stage(const Pipeline& pipeline, StageId stage) {

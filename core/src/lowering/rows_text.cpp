@@ -9,8 +9,7 @@ namespace {
 void append_after(const std::vector<AfterEdge>& edges, std::vector<std::string>& row) {
   std::int32_t last = -1;
   for (const AfterEdge& edge : edges) {
-    row[static_cast<std::size_t>(edge.later)] +=
-        (edge.later == last ? "," : " after ") + std::to_string(edge.earlier);
+    row[as_size(edge.later)] += (edge.later == last ? "," : " after ") + std::to_string(edge.earlier);
     last = edge.later;
   }
 }
@@ -24,7 +23,7 @@ std::string line_text(const Pipeline& pipeline, const LineRow& row, const Line& 
 }  // namespace
 
 PassRows rows_text(const Pipeline& pipeline, const StepRows& rows) {
-  PassRows text(static_cast<std::size_t>(rows.ranks()));
+  PassRows text(as_size(rows.ranks()));
   for (int r = 0; r < rows.ranks(); ++r) {
     std::vector<std::string>& row = text[RankId(r)];
     for (const Step& step : rows[RankId(r)]) row.push_back(step_text(pipeline, step));
@@ -45,7 +44,7 @@ PassRows rows_text(const Pipeline& pipeline, const LineRows& rows) {
 }
 
 PassRows rows_text(const Pipeline& pipeline, const Program& program) {
-  PassRows text(static_cast<std::size_t>(pipeline.ranks()));
+  PassRows text(as_size(pipeline.ranks()));
   for (int r = 0; r < pipeline.ranks(); ++r) {
     for (InstructionId id = program.first(RankId(r)); id < program.last(RankId(r));
          id = InstructionId(id.value() + 1))

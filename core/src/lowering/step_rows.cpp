@@ -19,7 +19,7 @@ RowKinds kinds_in(std::span<const Step> row) {
 }  // namespace
 
 StepRows::StepRows(const Schedule& schedule)
-    : owned_(static_cast<std::size_t>(schedule.pipeline().ranks())),
+    : owned_(as_size(schedule.pipeline().ranks())),
       rows_(owned_.size()),
       kinds_(owned_.size()),
       after_(owned_.size()) {

@@ -8,7 +8,7 @@ namespace ppsim {
 
 ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
     : pipeline_(program.pipeline()),
-      buffers_(static_cast<std::size_t>(pipeline_.blocks()), {0}),
+      buffers_(as_size(pipeline_.blocks()), {0}),
       updates_(buffers_.size()),
       last_reader_(buffers_.size()) {
   for (const InstructionId id : program.ids_of(rank)) {
@@ -38,7 +38,7 @@ void ParameterBuffers::note(const Action& action, InstructionId id) {
 
 void ParameterBuffers::note_reader(BlockId block, int version, InstructionId id) {
   std::vector<InstructionId>& last = last_reader_[block.index()];
-  const auto index = static_cast<std::size_t>(version);
+  const auto index = as_size(version);
   if (last.size() <= index) last.resize(index + 1);
   last[index] = id;
 }
@@ -46,7 +46,7 @@ void ParameterBuffers::note_reader(BlockId block, int version, InstructionId id)
 /// Whether an action behind the OPT reads the version that the OPT starts from.
 bool ParameterBuffers::read_behind(BlockId block, const Update& update) const {
   const std::vector<InstructionId>& last = last_reader_[block.index()];
-  const auto version = static_cast<std::size_t>(update.number);
+  const auto version = as_size(update.number);
   return version < last.size() && last[version] > update.optimizer;
 }
 

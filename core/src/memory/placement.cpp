@@ -191,8 +191,7 @@ class PlacementSearch {
     }
     const auto chosen = order.begin() + static_cast<std::ptrdiff_t>(top[random() % top.size()]);
     const auto earlier =
-        order.begin() +
-        static_cast<std::ptrdiff_t>(random() % (static_cast<std::size_t>(chosen - order.begin()) + 1));
+        order.begin() + static_cast<std::ptrdiff_t>(random() % (as_size(chosen - order.begin()) + 1));
     std::rotate(earlier, chosen, chosen + 1);
     return order;
   }

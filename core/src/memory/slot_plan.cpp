@@ -103,7 +103,7 @@ std::optional<SlotPlan> plan_slots_within(const AnalyzedProgram& analyzed, const
   PPSIM_CHECK(analyzed.guaranteed_order().complete,
               "a Program that cannot finish has no order to share bytes by");
   const TensorTable& table = analyzed.tensors();
-  const auto ranks = static_cast<std::size_t>(analyzed.program().pipeline().ranks());
+  const auto ranks = as_size(analyzed.program().pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
   const SlotPlanner planner(analyzed, sizes, alignment);

@@ -12,7 +12,7 @@ constexpr std::int32_t kBeforeAll = -1;
 }  // namespace
 
 TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, RankId rank)
-    : tracks_(static_cast<std::size_t>(std::max(clocks.tracks(), 1))) {
+    : tracks_(as_size(std::max(clocks.tracks(), 1))) {
   const auto begin = table.tensors.begin();
   const auto of_rank_or_later = [&](RankId r) {
     return static_cast<std::uint32_t>(

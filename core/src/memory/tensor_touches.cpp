@@ -24,7 +24,7 @@ class Collector {
         kinds_(kinds),
         parameters_(program, rank),
         training_(trains(program, rank)),
-        gathered_(static_cast<std::size_t>(pipeline_.stages()), false) {}
+        gathered_(as_size(pipeline_.stages()), false) {}
 
   std::vector<TensorTouch> collect() {
     resident();
@@ -224,7 +224,7 @@ void Collector::hold(const Action& a, CommunicatorId communicator) {
   if (!collects(forward ? TensorKind::boundary_output : TensorKind::outgoing_gradient)) return;
   std::deque<TensorTouch>& channel = held_[{communicator, peer_rank(pipeline_, a)}];
   channel.push_back(touches_.back());
-  if (channel.size() <= static_cast<std::size_t>(program_.send_done_delay())) return;
+  if (channel.size() <= as_size(program_.send_done_delay())) return;
   add(Touch::read, channel.front().size_class, channel.front().microbatch);
   channel.pop_front();
 }

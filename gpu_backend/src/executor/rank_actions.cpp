@@ -138,7 +138,7 @@ void RankActions::keep_newest_parameters(GpuStream stream) {
 
 void RankActions::begin_pass(bool takes) {
   takes_ = takes;
-  norm_known_.assign(static_cast<std::size_t>(pipeline_.updates()), 0);
+  norm_known_.assign(as_size(pipeline_.updates()), 0);
 }
 
 void RankActions::run(InstructionId id, GpuStream stream) {
@@ -210,7 +210,7 @@ void RankActions::optimize(const Action& action, GpuStream stream) {
   if (takes_ && taken != nullptr) take(*taken, stream);
   if (old.data() != updated.data()) device_.copy(stream, updated, old);
   if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
-  const bool clips = norm_known_[static_cast<std::size_t>(action.update())] != 0;
+  const bool clips = norm_known_[as_size(action.update())] != 0;
   const auto* const squared_norm = reinterpret_cast<const double*>(norm(action.update()).data());
   stages_.update(stream, {.block = action.block(),
                           .parameters = updated,
@@ -242,7 +242,7 @@ std::vector<Transfer> RankActions::transfers(InstructionId id) const {
 Payload RankActions::payload(InstructionId id, const Action& action) const {
   const Payload whole = tensors_.payload(place(id), action);
   if (!names_peer_rank(action.kind) || !whole[1].empty()) return whole;
-  const auto first = static_cast<std::size_t>(tensors_.saved_sizes(action)[0]);
+  const auto first = as_size(tensors_.saved_sizes(action)[0]);
   if (first > whole[0].size()) return whole;  // the sizes do not fit, which the transport reports
   return {whole[0].first(first), whole[0].subspan(first)};
 }
@@ -302,7 +302,7 @@ void RankActions::begin_norm(int update, GpuStream stream) {
     if (taken.gradients.update != update || !taken.counts) continue;
     stages_.add_squared_norm(stream, memory_of(taken), reinterpret_cast<double*>(own.data()));
   }
-  norm_known_[static_cast<std::size_t>(update)] = 1;
+  norm_known_[as_size(update)] = 1;
 }
 
 bool RankActions::has_losses_left() const {

@@ -67,7 +67,7 @@ class RankActions {
   /// True of a collective that sums the norm of the gradients; and the memory of an update's norm.
   [[nodiscard]] bool is_norm(const Action& action) const;
   [[nodiscard]] std::span<std::byte> norm(int update) const {
-    return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));
+    return norms_.subspan(as_size(update) * sizeof(double), sizeof(double));
   }
 
  private:
@@ -112,7 +112,7 @@ class RankActions {
   }
   /// Of an action in the list of the rank: how many stand before it.
   [[nodiscard]] std::size_t number_of(const Action& action) const {
-    return static_cast<std::size_t>(&action - program_.actions(program_.first(rank_)).data());
+    return as_size(&action - program_.actions(program_.first(rank_)).data());
   }
   [[nodiscard]] ActionPlace place(InstructionId id) const { return {rank_, id}; }
 

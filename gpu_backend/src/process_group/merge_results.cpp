@@ -85,8 +85,7 @@ std::string result_bytes(const RunResult& result, const PartOfRun& part) {
   for (const TimedTrace& trace : result.traces)
     writer.put_all(std::span(trace.spans.items()).subspan(first, end - first));
   writer.put_all(std::span(result.high_water_bytes.items())
-                     .subspan(static_cast<std::size_t>(part.here.begin),
-                              static_cast<std::size_t>(part.here.end - part.here.begin)));
+                     .subspan(as_size(part.here.begin), as_size(part.here.end - part.here.begin)));
   writer.put_all(std::span(result.step_ns));
   writer.put_all(std::span(result.losses));
   writer.put(result.host);

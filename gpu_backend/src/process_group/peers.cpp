@@ -217,8 +217,7 @@ void Peers::put_together(RunResult& result, const std::string& own) {
   result.processes.clear();
   for (int p = 0; p < in_.processes->size(); ++p) {
     const RankRange ranks = ranks_of(p);
-    result.processes.push_back(
-        {RankId(ranks.begin), ranks.end - ranks.begin, (*clocks)[static_cast<std::size_t>(p)]});
+    result.processes.push_back({RankId(ranks.begin), ranks.end - ranks.begin, (*clocks)[as_size(p)]});
   }
   merge_results(result, in_.program, *parts);
 }

@@ -71,13 +71,13 @@ class Reference {
       : pipeline_(pipeline),
         model_(model),
         sizes_(model.sizes(pipeline)),
-        stages_(static_cast<std::size_t>(pipeline.stages())),
-        blocks_(static_cast<std::size_t>(pipeline.blocks())) {
+        stages_(as_size(pipeline.stages())),
+        blocks_(as_size(pipeline.blocks())) {
     for (const StageId stage : pipeline.stage_ids()) stages_[stage] = stage_memory(stage);
     for (const BlockId id : pipeline.block_ids()) {
       BlockMemory& block = blocks_[id];
       block = {.parameters = {of_block(TensorKind::parameters, id)},
-               .gradients = std::vector<StageBuffer>(static_cast<std::size_t>(pipeline_.updates()),
+               .gradients = std::vector<StageBuffer>(as_size(pipeline_.updates()),
                                                      of_block(TensorKind::gradients, id)),
                .optimizer_state = of_block(TensorKind::optimizer_state, id)};
       model_.initialize(pipeline_, id, block.parameters.front(), block.optimizer_state);
@@ -97,7 +97,7 @@ class Reference {
       run(mb);
       const int update = pipeline_.spec().update[mb];
       const bool last = pipeline_.microbatches_of_update(update).back() == mb;
-      if (last && updates) make_version(static_cast<std::size_t>(update), clip_norm);
+      if (last && updates) make_version(as_size(update), clip_norm);
     }
   }
 
@@ -105,7 +105,7 @@ class Reference {
     std::vector<BlockGradients> result;
     for (const BlockId b : pipeline_.block_ids()) {
       for (int update = 0; update < pipeline_.updates(); ++update) {
-        const StageBuffer& gradients = blocks_[b].gradients[static_cast<std::size_t>(update)];
+        const StageBuffer& gradients = blocks_[b].gradients[as_size(update)];
         result.push_back({.block = b,
                           .rank = ranks_of(pipeline_, b).front(),
                           .update = update,
@@ -117,9 +117,7 @@ class Reference {
   }
 
  private:
-  [[nodiscard]] StageBuffer buffer(const SizeClass& key) const {
-    return StageBuffer(static_cast<std::size_t>(sizes_(key)));
-  }
+  [[nodiscard]] StageBuffer buffer(const SizeClass& key) const { return StageBuffer(as_size(sizes_(key))); }
   [[nodiscard]] StageBuffer of_block(TensorKind kind, BlockId block) const {
     return buffer({.kind = kind, .subject = block.value()});
   }
@@ -186,9 +184,9 @@ class Reference {
     std::vector<std::size_t> missing(stages_.size(), 0);
     for (int s = 0; s < pipeline_.stages(); ++s) {
       if (!pipeline_.on_route(StageId(s), mb)) continue;
-      missing[static_cast<std::size_t>(s)] =
+      missing[as_size(s)] =
           pipeline_.producers(StageId(s), mb).size() + pipeline_.side_producers(StageId(s), mb).size();
-      if (missing[static_cast<std::size_t>(s)] == 0) order.emplace_back(s);
+      if (missing[as_size(s)] == 0) order.emplace_back(s);
     }
     for (std::size_t next = 0; next < order.size(); ++next) {
       const StageId stage = order[next];
@@ -222,7 +220,7 @@ class Reference {
     std::vector<StageId> stages = collective.after.stages;
     std::ranges::stable_sort(
         stages, [&](StageId a, StageId b) { return pipeline_.rank_of(a) < pipeline_.rank_of(b); });
-    const auto statistics = static_cast<std::size_t>(model_.statistics_bytes(pipeline_, id));
+    const auto statistics = as_size(model_.statistics_bytes(pipeline_, id));
     std::vector<CollectivePart> parts;
     for (const StageId stage : stages) {
       StageMemory& own = stages_[stage];
@@ -253,8 +251,8 @@ class Reference {
   }
 
   void find_weights(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
-    const auto version = static_cast<std::size_t>(pipeline_.version(stage, mb));
-    const auto update = static_cast<std::size_t>(pipeline_.spec().update[mb]);
+    const auto version = as_size(pipeline_.version(stage, mb));
+    const auto update = as_size(pipeline_.spec().update[mb]);
     const auto blocks = pipeline_.blocks_of(stage);
     buffers.parameters = blocks_[blocks.front()].parameters[version];
     buffers.gradients = blocks_[blocks.front()].gradients[update];

@@ -45,8 +45,8 @@ TensorMap::TensorMap(const Program& program, const MemoryPlan& plan, const SizeT
 }
 
 std::span<std::byte> TensorMap::memory(std::uint32_t tensor) const {
-  return pools_[plan_.table.tensors[tensor].rank.index()].subspan(
-      static_cast<std::size_t>(plan_.slots.offset[tensor]), static_cast<std::size_t>(plan_.sizes[tensor]));
+  return pools_[plan_.table.tensors[tensor].rank.index()].subspan(as_size(plan_.slots.offset[tensor]),
+                                                                  as_size(plan_.sizes[tensor]));
 }
 
 const TensorMap::Entry* TensorMap::newest_until(const Entry& limit) const {
@@ -212,8 +212,8 @@ CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action,
     if (pipeline_.rank_of(stage) != place.rank || !pipeline_.on_route(stage, action.mb())) continue;
     const Action pass = make_action(OpKind::forward, stage.value(), action.microbatch);
     if (statistics > 0) {
-      out.part.statistics = need(place, pass, of_stage(TensorKind::saved_for_weight, pass))
-                                .first(static_cast<std::size_t>(statistics));
+      out.part.statistics =
+          need(place, pass, of_stage(TensorKind::saved_for_weight, pass)).first(as_size(statistics));
     }
     if (is_one_of(stage, consumers_of(pipeline_, collective.gradient_of, action.mb()))) {
       out.part.summand =
@@ -283,7 +283,7 @@ std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& a
   for (const StageId producer : pipeline_.producers(action.stage(), action.mb())) {
     if (pipeline_.rank_of(producer) == place.rank) continue;
     if (pipeline_.receiver(producer, action.stage(), action.mb()) != action.stage()) continue;
-    const auto size = static_cast<std::size_t>(
+    const auto size = as_size(
         sizes_({.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice}));
     if (producer == from && offset + size <= x.size()) return x.subspan(offset, size);
     offset += size;

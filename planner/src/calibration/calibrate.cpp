@@ -287,7 +287,7 @@ std::vector<MeasuredCollective> together(const std::vector<MeasuredCollective>& 
     const auto found = std::ranges::find_if(result, [&](const MeasuredCollective& other) {
       return other.operation == one.operation && other.group == one.group;
     });
-    const auto index = static_cast<std::size_t>(found - result.begin());
+    const auto index = as_size(found - result.begin());
     if (found == result.end()) {
       result.push_back({one.operation, one.group, {}});
       times.emplace_back();

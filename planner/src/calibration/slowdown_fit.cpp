@@ -75,7 +75,7 @@ class StepWalk {
       const Span& span = trace_.spans[id];
       if (span.start.time < 0 || span.end.time <= span.start.time) continue;
       observed_.push_back({cost_class_of(actions, program_.instruction(id).form), rank, span.start.time,
-                           span.end.time, std::vector<double>(static_cast<std::size_t>(ranks_))});
+                           span.end.time, std::vector<double>(as_size(ranks_))});
     }
   }
 

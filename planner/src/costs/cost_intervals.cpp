@@ -128,7 +128,7 @@ void set_kinds(CostSpace& space, const std::string& key, int stage, const Linear
 LinearCost with(const LinearCost& cost, const std::vector<LinearCost>& variables) {
   LinearCost result{cost.constant, {}};
   for (const auto& [variable, coefficient] : cost.coefficients)
-    result = result + coefficient * variables[static_cast<std::size_t>(variable)];
+    result = result + coefficient * variables[as_size(variable)];
   return result;
 }
 
@@ -169,7 +169,7 @@ CostSpace shared_costs(const CostIntervals& intervals) {
 
 CostSpace stage_costs(const CostIntervals& intervals, int stages) {
   CostSpace space;
-  std::vector<std::vector<LinearCost>> own(static_cast<std::size_t>(stages));
+  std::vector<std::vector<LinearCost>> own(as_size(stages));
   for (std::size_t s = 0; s < own.size(); ++s) {
     for (CostVariable variable : intervals.variables) {
       variable.name += std::to_string(s);

@@ -14,7 +14,7 @@ namespace {
 /// Sizes of the messages of one channel after another, and the most that a few in a row take.
 class SlidingSum {
  public:
-  explicit SlidingSum(int length) : length_(static_cast<std::size_t>(length)) {}
+  explicit SlidingSum(int length) : length_(as_size(length)) {}
 
   void begin() {
     sizes_.clear();
@@ -37,7 +37,7 @@ class SlidingSum {
 
 IdVector<RankId, Bytes> transport_bytes(const Program& program, const ExecutionGraph& graph,
                                         const SizeTable& sizes) {
-  IdVector<RankId, Bytes> bytes(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  IdVector<RankId, Bytes> bytes(as_size(program.pipeline().ranks()), 0);
   if (!graph.capabilities.credits) return bytes;
   SlidingSum waiting(*graph.capabilities.credits);
   for (std::size_t i = 0; i < graph.messages.size(); ++i) {
@@ -75,7 +75,7 @@ IdVector<RankId, Bytes> communicator_bytes(const Program& program, const EdgeMem
                       peer_rank(program.pipeline(), actions[a]));
     }
   }
-  IdVector<RankId, Bytes> bytes(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  IdVector<RankId, Bytes> bytes(as_size(program.pipeline().ranks()), 0);
   for (const auto& [communicator, sender, receiver] : edges) {
     bytes[sender] = checked_add(bytes[sender], of_edge.at_sender);
     bytes[receiver] = checked_add(bytes[receiver], of_edge.at_receiver);

@@ -114,7 +114,7 @@ Expected<TokenCosts> parse_token_costs(std::string_view text) {
 Expected<std::vector<int>> slice_lengths(const TokenCosts& costs, const SlicedSteps& steps) {
   if (!costs.lengths.empty()) {
     const std::size_t found = costs.lengths.size();
-    if (!steps.slices || static_cast<std::size_t>(*steps.slices) == found) return costs.lengths;
+    if (!steps.slices || as_size(*steps.slices) == found) return costs.lengths;
     return refuse("every slice needs its length", std::to_string(found) + " lengths",
                   std::to_string(*steps.slices));
   }

@@ -38,7 +38,7 @@ class WrittenParameters {
   WrittenParameters(const Pipeline& pipeline, const Parallelism& spread, const AnalyticCosts& costs)
       : tensor_(spread.tensor),
         gpus_(static_cast<double>(spread.tensor) * spread.context * spread.data),
-        held_(static_cast<std::size_t>(pipeline.ranks())) {
+        held_(as_size(pipeline.ranks())) {
     std::set<std::pair<RankId, BlockId>> holdings;
     for (const StageId stage : pipeline.stage_ids()) {
       for (const BlockId block : pipeline.blocks_of(stage)) holdings.emplace(pipeline.rank_of(stage), block);

@@ -127,7 +127,7 @@ Expected<DisturbedItems> disturbed_items(PricedItems priced, const AnalyzedProgr
   made.item_of = items_of_actions(made.priced.program, analyzed);
   made.keeps_busy = busy_items(made.priced.program, program);
   made.given.assign(made.priced.places.size(), 1);
-  made.slow_ranks = IdVector<RankId, double>(static_cast<std::size_t>(program.pipeline().ranks()), 1.0);
+  made.slow_ranks = IdVector<RankId, double>(as_size(program.pipeline().ranks()), 1.0);
   std::vector<std::int32_t> source_of(made.priced.places.size(), kFixed);
   for (const VaryingCosts& varying : disturbances.varying)
     PPSIM_RETURN_IF_ERROR(add_varying(varying, made, source_of));
@@ -147,9 +147,9 @@ void Sampler::draw(std::uint64_t sample) {
     const DisturbedItems::Draw& draw = made_.draws[i];
     const DisturbedItems::Source& from = made_.sources[draw.source];
     const double fresh = simulator::normal_draw({seed_, sample, draw.action});
-    normals_[i] = draw.previous < 0 ? fresh
-                                    : simulator::correlated(normals_[static_cast<std::size_t>(draw.previous)],
-                                                            fresh, from.correlation);
+    normals_[i] = draw.previous < 0
+                      ? fresh
+                      : simulator::correlated(normals_[as_size(draw.previous)], fresh, from.correlation);
     factors_[draw.item] *= from.table(normals_[i]);
   }
   ranks_ = made_.slow_ranks;

@@ -63,7 +63,7 @@ class Replay {
     }
     const std::int32_t match = graph_.match_of[id.index()];
     if (match < 0) return begun;
-    for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)]))
+    for (const InstructionId member : graph_.members_of(graph_.matches[as_size(match)]))
       begun = std::max(begun, starts_[member]);
     return begun;
   }
@@ -75,7 +75,7 @@ class Replay {
     if (!times_.waits(index)) return start;
     if (!graph_.capabilities.credits) return std::max(start, starts_[message.receive]);
     if (message.credit < 0) return start;
-    return std::max(start, ends_[graph_.messages[static_cast<std::size_t>(message.credit)].receive]);
+    return std::max(start, ends_[graph_.messages[as_size(message.credit)].receive]);
   }
 
   const ExecutionGraph& graph_;
@@ -191,7 +191,7 @@ class TakenApart {
     for (std::size_t i = 0; i < graph_.messages.size(); ++i) {
       const Message& message = graph_.messages[i];
       if (message.credit < 0 || !is_traced(message.send)) continue;
-      const InstructionId freed_by = graph_.messages[static_cast<std::size_t>(message.credit)].receive;
+      const InstructionId freed_by = graph_.messages[as_size(message.credit)].receive;
       costs_.messages[i].waits = !is_traced(freed_by) || end_of(freed_by) <= end_of(message.send);
     }
   }

@@ -67,7 +67,7 @@ Sample sampled(Sampler& sampler, std::uint64_t number, const SpreadOptions& opti
 
 /// All samples, by any number of threads.
 std::vector<Sample> all_samples(const DisturbedItems& made, const SpreadOptions& options) {
-  std::vector<Sample> samples(static_cast<std::size_t>(options.samples));
+  std::vector<Sample> samples(as_size(options.samples));
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> too_large = false;
   const auto work = [&] {

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 3> kNames = {"torchtitan", "megatron", "m
 
 Expected<void> check_layers(const Schedule& schedule, const std::vector<int>& layers) {
   const int stages = schedule.pipeline().stages();
-  if (layers.empty() || layers.size() == static_cast<std::size_t>(stages)) return {};
+  if (layers.empty() || layers.size() == as_size(stages)) return {};
   return make_error(ErrorCode::bad_argument, "--layers has one number for each stage",
                     {.found = std::to_string(layers.size()) + " numbers",
                      .expected = std::to_string(stages) + " of them, in the order of the stages"});

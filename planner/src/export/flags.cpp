@@ -8,7 +8,7 @@ std::string megatron_layout(const std::vector<int>& layers) {
   std::string text = "E";
   for (std::size_t s = 0; s < layers.size(); ++s) {
     if (s > 0) text += "|";
-    text += std::string(static_cast<std::size_t>(layers[s]), 't');
+    text += std::string(as_size(layers[s]), 't');
   }
   return text + "L";
 }

@@ -12,7 +12,7 @@ constexpr Nanoseconds kUnbounded = std::numeric_limits<Nanoseconds>::max();
 class Differences {
  public:
   Differences(int ranks, const std::vector<ClockBound>& bounds)
-      : ranks_(static_cast<std::size_t>(ranks)), above_(ranks_ * ranks_, kUnbounded) {
+      : ranks_(as_size(ranks)), above_(ranks_ * ranks_, kUnbounded) {
     for (std::size_t r = 0; r < ranks_; ++r) at(r, r) = 0;
     for (const ClockBound& bound : bounds) {
       Nanoseconds& above = at(bound.earlier.index(), bound.later.index());
@@ -53,7 +53,7 @@ std::optional<IdVector<RankId, RankClock>> middle_offsets(int ranks, const std::
   Differences differences(ranks, bounds);
   if (!differences.possible()) return std::nullopt;
   IdVector<RankId, RankClock> offsets;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+  for (std::size_t r = 0; r < as_size(ranks); ++r) {
     const Nanoseconds above = differences.at(r, 0);
     const Nanoseconds below = differences.at(0, r);
     RankClock offset;

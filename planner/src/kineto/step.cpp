@@ -55,7 +55,7 @@ Expected<RankId> add_newest(const KinetoRanges& file, const Program& program, co
 Expected<IdVector<RankId, const KinetoRanges*>> files_of_ranks(std::span<const KinetoRanges> files,
                                                                const Program& program, const Cells& cells,
                                                                IdVector<InstructionId, Done>& done) {
-  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
+  const auto ranks = as_size(program.pipeline().ranks());
   IdVector<RankId, const KinetoRanges*> of_rank(ranks, nullptr);
   for (const KinetoRanges& file : files) {
     PPSIM_ASSIGN_OR_RETURN(const auto rank, add_newest(file, program, cells, done));
@@ -165,7 +165,7 @@ bool explains(const IdVector<RankId, Nanoseconds>& origins, const std::vector<Cl
 
 /// Times of each rank from its first one on. Returns: when that was.
 IdVector<RankId, Nanoseconds> take_origins(const Program& program, IdVector<InstructionId, Done>& done) {
-  IdVector<RankId, Nanoseconds> origins(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  IdVector<RankId, Nanoseconds> origins(as_size(program.pipeline().ranks()), 0);
   for (RankId rank(0); rank.index() < origins.size(); rank = next(rank)) {
     bool is_first = true;
     for (const InstructionId id : program.ids_of(rank)) {

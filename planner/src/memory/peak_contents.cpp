@@ -9,7 +9,7 @@ namespace ppsim::planner {
 
 IdVector<RankId, std::vector<KindBytes>> peak_contents(const SimulatedStep& step) {
   const auto& [table, sizes] = step.tensors;
-  const auto ranks = static_cast<std::size_t>(step.program().pipeline().ranks());
+  const auto ranks = as_size(step.program().pipeline().ranks());
   IdVector<RankId, std::array<Bytes, kTensorKindCount>> sums(ranks, {});
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& tensor = table.tensors[i];

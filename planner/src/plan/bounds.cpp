@@ -28,7 +28,7 @@ PlacedCosts::PlacedCosts(const Workload& work, std::shared_ptr<const Placement> 
       has_experts_(work.model.experts > 0),
       rounding_(rounding(work)) {
   const Pipeline& pipeline = placement_->pipeline;
-  stages_.resize(static_cast<std::size_t>(pipeline.stages()));
+  stages_.resize(as_size(pipeline.stages()));
   for (const StageId stage : pipeline.stage_ids())
     read_stage(stage, work.parallelism.recompute(stage) == Recompute::full);
   if (has_experts_) read_pairs();
@@ -206,7 +206,7 @@ Bytes PlacedCosts::bytes_at(const RowMoment& moment, RankId rank) const {
     bytes += input * cost.for_input + weight * cost.for_weight + load.inputs * cost.input;
     if (load.gradients) bytes += cost.gradients;
   }
-  const auto at = static_cast<std::size_t>(std::ranges::find(kPasses, moment.kind) - kPasses.begin());
+  const auto at = as_size(std::ranges::find(kPasses, moment.kind) - kPasses.begin());
   return bytes + stages_[moment.running.index()].workspace[at];
 }
 

@@ -33,7 +33,7 @@ class RowWalk {
  private:
   StageLoad& of(const Action& action) {
     const auto at = std::ranges::find(stages_, action.stage());
-    return now_.stages[static_cast<std::size_t>(at - stages_.begin())];
+    return now_.stages[as_size(at - stages_.begin())];
   }
 
   void start(const Action& action) {

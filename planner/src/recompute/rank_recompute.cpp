@@ -32,7 +32,7 @@ void RankRecompute::add_moments(std::span<const Step> row) {
   std::set<std::vector<Live>> different;
   const auto of = [&](const Action& action) -> Live& {
     const auto at = std::ranges::find(stages_, action.stage());
-    return live[static_cast<std::size_t>(at - stages_.begin())];
+    return live[as_size(at - stages_.begin())];
   };
   const auto start = [&](const Action& a) {
     of(a).for_input += a.kind == OpKind::forward ? 1 : 0;

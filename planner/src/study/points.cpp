@@ -10,7 +10,7 @@ std::vector<const StudyPoint*> missing_points(const Study& study, const StudyRun
                                               const std::function<bool(const std::string&)>& known) {
   std::vector<const StudyPoint*> missing;
   for (std::size_t i = 0; i < study.points.size(); ++i) {
-    if (static_cast<int>(i % static_cast<std::size_t>(run.shards)) != run.shard) continue;
+    if (static_cast<int>(i % as_size(run.shards)) != run.shard) continue;
     if (!known(study.points[i].key())) missing.push_back(&study.points[i]);
   }
   const auto schedule_of = [](const StudyPoint* point) {

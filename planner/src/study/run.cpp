@@ -75,7 +75,7 @@ class PointQueue {
 
   /// Asks for points at the front of a list: fewer near its end, so that all processes end together.
   [[nodiscard]] Expected<void> claim_some(std::deque<const StudyPoint*>& points) {
-    const auto jobs = static_cast<std::size_t>(run_.jobs);
+    const auto jobs = as_size(run_.jobs);
     const std::size_t count = std::min(points.size(), std::clamp(points.size() / 8, jobs, kAtOnce * jobs));
     const auto end = points.begin() + static_cast<std::ptrdiff_t>(count);
     const std::vector<const StudyPoint*> asked(points.begin(), end);
@@ -97,14 +97,14 @@ class PointQueue {
 
   [[nodiscard]] bool few_ready() {
     const std::lock_guard lock(mutex_);
-    return ready_.size() < static_cast<std::size_t>(run_.jobs);
+    return ready_.size() < as_size(run_.jobs);
   }
 
   /// Waits until there is something to do, or for a while.
   [[nodiscard]] std::map<std::string, StoredResult> results_so_far() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kWriteEvery, [&] {
-      const bool hungry = ready_.size() < static_cast<std::size_t>(run_.jobs);
+      const bool hungry = ready_.size() < as_size(run_.jobs);
       return stops_ || settled_ + results_.size() == all_ || (hungry && !pending_.empty());
     });
     return std::exchange(results_, {});

@@ -43,7 +43,7 @@ Expected<void> hear(const std::string& text, Results& results) {
 /// Evaluates points for a round, by several threads.
 class Rounds {
  public:
-  explicit Rounds(int jobs) : evaluators_(static_cast<std::size_t>(jobs)) {}
+  explicit Rounds(int jobs) : evaluators_(as_size(jobs)) {}
 
   /// Each thread one point at least.
   [[nodiscard]] Results evaluate(const std::vector<const StudyPoint*>& points) {
@@ -95,8 +95,7 @@ Expected<std::set<std::string>> known_keys(StudyStore* store, const StudyGroup& 
 std::vector<const StudyPoint*> share_of(const std::vector<const StudyPoint*>& pending,
                                         const StudyGroup& group) {
   std::vector<const StudyPoint*> share;
-  for (std::size_t i = static_cast<std::size_t>(group.process); i < pending.size();
-       i += static_cast<std::size_t>(group.processes))
+  for (std::size_t i = as_size(group.process); i < pending.size(); i += as_size(group.processes))
     share.push_back(pending[i]);
   return share;
 }

@@ -39,7 +39,7 @@ class Run {
   Run(const Program& program, const CostTable& costs)
       : program_(program), costs_(costs), ranks_(program.pipeline().ranks()) {
     for (int r = 0; r < ranks_; ++r) next_.push_back(program.first(RankId(r)));
-    free_at_.resize(static_cast<std::size_t>(ranks_), 0);
+    free_at_.resize(as_size(ranks_), 0);
   }
 
   /// Errors: bad_argument where a message lacks an end or the order of all ranks is none.
@@ -52,7 +52,7 @@ class Run {
       compute(RankId(rank));
     }
     for (int r = 0; r < ranks_; ++r) {
-      if (next_[static_cast<std::size_t>(r)] != program_.last(RankId(r)))
+      if (next_[as_size(r)] != program_.last(RankId(r)))
         return make_error(ErrorCode::bad_argument,
                           "transfers can be deferred in a Program of timed or global order only");
     }
@@ -97,8 +97,7 @@ class Run {
     int first = -1;
     for (int r = 0; r < ranks_; ++r) {
       if (at_end(RankId(r)) || is_transfer(head(RankId(r)).kind)) continue;
-      if (first < 0 || free_at_[static_cast<std::size_t>(r)] < free_at_[static_cast<std::size_t>(first)])
-        first = r;
+      if (first < 0 || free_at_[as_size(r)] < free_at_[as_size(first)]) first = r;
     }
     return first;
   }
@@ -147,7 +146,7 @@ class Places {
 
  private:
   static RankItems of_ranks(const Program& program, const std::vector<Item>& items) {
-    RankItems result(static_cast<std::size_t>(program.pipeline().ranks()));
+    RankItems result(as_size(program.pipeline().ranks()));
     for (std::size_t i = 0; i < items.size(); ++i) result[items[i].rank].push_back(i);
     return result;
   }
@@ -210,8 +209,7 @@ class Rows {
     for (const RankId rank : program_.pipeline().rank_ids()) {
       const std::vector<InstructionDraft>& row = draft_.rows[rank];
       for (int i = 0; i < static_cast<int>(row.size()); ++i) {
-        if (row[static_cast<std::size_t>(i)].actions.front().kind == OpKind::reduce_grad)
-          waits_[rank].push_back({i, i + 1});
+        if (row[as_size(i)].actions.front().kind == OpKind::reduce_grad) waits_[rank].push_back({i, i + 1});
       }
     }
   }
@@ -241,7 +239,7 @@ class Rows {
   int add(InstructionId id) {
     const RankId rank = program_.rank_of(id);
     std::vector<InstructionDraft>& row = draft_.rows[rank];
-    row.push_back(old_.rows[rank][static_cast<std::size_t>(program_.position(id))]);
+    row.push_back(old_.rows[rank][as_size(program_.position(id))]);
     return static_cast<int>(row.size()) - 1;
   }
 

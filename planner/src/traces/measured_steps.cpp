@@ -86,7 +86,7 @@ Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& give
   MeasuredSteps steps;
   PPSIM_ASSIGN_OR_RETURN(const auto paths, with_steps_of_folders(given));
   const auto own = std::ranges::count_if(paths, is_own);
-  if (own > 0 && static_cast<std::size_t>(own) < paths.size())
+  if (own > 0 && as_size(own) < paths.size())
     return make_error(
         ErrorCode::bad_argument, "traces of two kinds",
         {.found = std::to_string(own) + " of " + std::to_string(paths.size()) + " files are .csv",

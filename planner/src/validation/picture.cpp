@@ -70,7 +70,7 @@ bool belongs(const MeasuredRow& row, const PointSeries& series) {
 double round_number(int index) {
   constexpr std::array<double, 3> kDigits = {1, 2, 5};
   const int decade = index >= 0 ? index / 3 : (index - 2) / 3;
-  return kDigits[static_cast<std::size_t>(index - 3 * decade)] * std::pow(10.0, decade);
+  return kDigits[as_size(index - 3 * decade)] * std::pow(10.0, decade);
 }
 
 /// A logarithmic axis between round numbers.

@@ -53,7 +53,7 @@ std::vector<Nanoseconds> times(SheetRow& row, std::string_view column, int ranks
     if (us > kLongestTime) row.refuse(column, "a time is too long", "at most 10^9 microseconds");
     result.push_back(std::llround(std::min(us, kLongestTime) * 1e3));
   }
-  if (result.size() != static_cast<std::size_t>(ranks))
+  if (result.size() != as_size(ranks))
     row.refuse(column, "not a time for each pipeline rank", std::to_string(ranks) + " numbers above 0");
   return result;
 }
@@ -85,8 +85,8 @@ CostTable blocking_costs(const StageRun& run) {
   for (int stage = 0; stage <= last; ++stage) {
     const int neighbours = (stage > 0 ? 1 : 0) + (stage < last ? 1 : 0);
     const Nanoseconds held = std::llround(neighbours * transfer);
-    costs.set({OpKind::forward, stage}, run.forward[static_cast<std::size_t>(stage)] + held);
-    costs.set({OpKind::backward, stage}, run.backward[static_cast<std::size_t>(stage)] + held);
+    costs.set({OpKind::forward, stage}, run.forward[as_size(stage)] + held);
+    costs.set({OpKind::backward, stage}, run.backward[as_size(stage)] + held);
   }
   return costs;
 }

@@ -65,7 +65,7 @@ std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
     if (!allocated) return {};
     return {{.rank = {}, .bytes = *allocated * 1024 * kBytesPerMiB}};
   }
-  if (megabytes.size() % static_cast<std::size_t>(pipeline) != 0) {
+  if (megabytes.size() % as_size(pipeline) != 0) {
     row.refuse("allocated_mb_per_rank", "GPUs do not divide over the pipeline ranks",
                "a multiple of " + std::to_string(pipeline) + " numbers");
     return {};

@@ -99,7 +99,7 @@ class Fitter {
     std::optional<std::pair<GridPoint, double>> best;
     for (int index = 0; index < kCoarsePoints; ++index) {
       GridPoint point{};
-      for (std::size_t i = 0, rest = static_cast<std::size_t>(index); i < point.size(); ++i, rest /= 3)
+      for (std::size_t i = 0, rest = as_size(index); i < point.size(); ++i, rest /= 3)
         point[i] = kFittedAxes[i].count / 4 * (1 + static_cast<int>(rest % 3));
       const double loss = loss_without(source, point);
       if (!best || loss < best->second) best = {point, loss};

@@ -124,7 +124,7 @@ tl::expected<SimulatedRun, std::string> simulated(const MeasuredRow& row, const 
 /// Of the rank, or the most of all; nothing where sizes are not known.
 std::optional<double> allocated(const SimulatedRun& run, const std::optional<int>& rank) {
   if (run.allocated.empty()) return std::nullopt;
-  if (rank) return static_cast<double>(run.allocated.at(static_cast<std::size_t>(*rank)));
+  if (rank) return static_cast<double>(run.allocated.at(as_size(*rank)));
   return static_cast<double>(*std::ranges::max_element(run.allocated));
 }
 

@@ -9,8 +9,7 @@ namespace ppsim::schedules {
 /// processors where rows are long.
 template <class Add>
 void add_rows(const ScheduleParameters& parameters, const Add& add) {
-  const std::size_t passes =
-      2 * static_cast<std::size_t>(parameters.ranks) * static_cast<std::size_t>(parameters.microbatches);
+  const std::size_t passes = 2 * as_size(parameters.ranks) * as_size(parameters.microbatches);
   const std::vector<RankRange> ranges = rank_ranges(parameters.ranks, passes);
   all_at_once(ranges.size(), [&](std::size_t i) {
     for (RankId rank = ranges[i].first; rank < ranges[i].last; rank = next(rank)) add(rank.value());

@@ -5,6 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "ppsim/core/ir/ids.hpp"
+
 namespace ppsim::schedules {
 namespace {
 
@@ -18,7 +20,7 @@ class SliceTimes {
  public:
   SliceTimes(const SliceProblem& problem, const SliceCost& cost)
       : problem_(problem), pieces_(pieces_of(problem)) {
-    times_.resize(static_cast<std::size_t>(pieces_) * static_cast<std::size_t>(pieces_ + 1) / 2);
+    times_.resize(as_size(pieces_) * as_size(pieces_ + 1) / 2);
     for (int end = 1; end <= pieces_; ++end) {
       for (int begin = 0; begin < end; ++begin) {
         times_[index(begin, end)] = cost(tokens(end) - tokens(begin), tokens(begin));
@@ -35,8 +37,7 @@ class SliceTimes {
 
  private:
   [[nodiscard]] static std::size_t index(int begin, int end) {
-    return static_cast<std::size_t>(end) * static_cast<std::size_t>(end - 1) / 2 +
-           static_cast<std::size_t>(begin);
+    return as_size(end) * as_size(end - 1) / 2 + as_size(begin);
   }
 
   const SliceProblem& problem_;
@@ -64,9 +65,9 @@ using Layer = std::vector<Partial>;  ///< by boundary
 /// layer itself: then with any number of slices.
 void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, Layer& layer) {
   for (int end = 1; end <= times.pieces(); ++end) {
-    Partial& best = layer[static_cast<std::size_t>(end)];
+    Partial& best = layer[as_size(end)];
     for (int begin = 0; begin < end; ++begin) {
-      const Partial& until = before[static_cast<std::size_t>(begin)];
+      const Partial& until = before[as_size(begin)];
       const Nanoseconds slice = times(begin, end);
       if (until.sum == kUnreachable || slice >= bound) continue;
       const Partial found{checked_add(until.sum, slice), std::max(until.longest, slice), begin};
@@ -77,7 +78,7 @@ void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, 
 
 /// No slice yet.
 Layer first_layer(const SliceTimes& times) {
-  Layer layer(static_cast<std::size_t>(times.pieces()) + 1);
+  Layer layer(as_size(times.pieces()) + 1);
   layer.front().sum = 0;
   return layer;
 }
@@ -106,7 +107,7 @@ std::optional<Cut> min_sum(const SliceTimes& times, std::optional<int> slices, N
   std::size_t layer = layers.size() - 1;
   for (int end = times.pieces(); end > 0;) {
     cut.ends.push_back(times.tokens(end));
-    end = layers[layer][static_cast<std::size_t>(end)].begin;
+    end = layers[layer][as_size(end)].begin;
     if (slices) --layer;
   }
   std::ranges::reverse(cut.ends);

@@ -47,7 +47,7 @@ std::vector<Action> one_f_one_b_row(int ranks, int microbatches, int rank) {
 class Evictor {
  public:
   Evictor(const std::vector<Action>& row, int limit)
-      : row_(row), limit_(static_cast<std::size_t>(limit)), evicted_(row.size() / 2, false) {}
+      : row_(row), limit_(as_size(limit)), evicted_(row.size() / 2, false) {}
 
   std::vector<Exchange> run() {
     for (; step_ < row_.size(); ++step_) {
@@ -73,21 +73,19 @@ class Evictor {
   void evict() {
     const bool just_computed = row_[step_ - 1].kind == OpKind::forward;
     const auto victim = device_.end() - (just_computed ? 2 : 1);
-    evicted_[static_cast<std::size_t>(*victim)] = true;
+    evicted_[as_size(*victim)] = true;
     exchanges_.push_back({step_, backwards_, *victim, false});
     device_.erase(victim);
   }
 
   void fetch(int microbatch) {
     if (!is_evicted(microbatch)) return;
-    evicted_[static_cast<std::size_t>(microbatch)] = false;
+    evicted_[as_size(microbatch)] = false;
     exchanges_.push_back({step_, backwards_, microbatch, true});
     device_.push_front(microbatch);
   }
 
-  [[nodiscard]] bool is_evicted(int microbatch) const {
-    return evicted_[static_cast<std::size_t>(microbatch)];
-  }
+  [[nodiscard]] bool is_evicted(int microbatch) const { return evicted_[as_size(microbatch)]; }
 
   const std::vector<Action>& row_;
   std::size_t limit_;

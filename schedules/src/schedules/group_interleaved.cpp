@@ -58,7 +58,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                          .chunks = v,
                          .microbatches = parameters.microbatches,
                          .splits_backward = splits(parameters),
-                         .turns = turns_of(std::vector<int>(static_cast<std::size_t>(count), group), v)};
+                         .turns = turns_of(std::vector<int>(as_size(count), group), v)};
   add_rows(parameters, [&](int r) { add_row(builder, order, RankId(r), warmup(parameters, r)); });
   return std::move(builder).build();
 }

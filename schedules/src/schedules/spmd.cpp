@@ -58,8 +58,8 @@ std::vector<StageId> stages_between(int first, int end) {
 PipelineSpec spec_of(const Scan& scan) {
   const int p = scan.ranks;
   PipelineSpec spec{.ranks = p, .stages = p * scan.chunks, .microbatches = scan.microbatches + 2 * (p - 1)};
-  spec.route = IdVector<MicrobatchId, RouteId>(static_cast<std::size_t>(scan.microbatches), RouteId(0));
-  spec.update = IdVector<MicrobatchId, int>(static_cast<std::size_t>(scan.microbatches), 0);
+  spec.route = IdVector<MicrobatchId, RouteId>(as_size(scan.microbatches), RouteId(0));
+  spec.update = IdVector<MicrobatchId, int>(as_size(scan.microbatches), 0);
   spec.routes.push_back(stages_between(0, spec.stages));
   const auto add_padding = [&](std::vector<StageId> stages) {
     spec.route.push_back(RouteId(static_cast<std::int32_t>(spec.routes.size())));

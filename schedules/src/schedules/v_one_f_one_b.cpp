@@ -44,7 +44,7 @@ int idle(int p) {
   if (p == 2) return 4;
   if (p == 3 || p == 9) return p == 3 ? 8 : 36;
   constexpr std::array kShort = {8, 5, 7};
-  return 5 * p - kShort[static_cast<std::size_t>(p % 3)];
+  return 5 * p - kShort[as_size(p % 3)];
 }
 
 std::optional<Nanoseconds> time(const ScheduleParameters& parameters, const StageCosts& costs) {

@@ -100,7 +100,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     std::array<int, kOpKindCount> next = {};
-    for (const OpKind kind : order.rows[static_cast<std::size_t>(r)]) {
+    for (const OpKind kind : order.rows[as_size(r)]) {
       builder.add(kind, StageId(r), MicrobatchId(next[static_cast<std::size_t>(kind)]++));
     }
   }

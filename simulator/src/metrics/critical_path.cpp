@@ -39,7 +39,7 @@ class PathFinder {
   /// Adds what was in flight until the end of `id`; the instruction whose start began it.
   InstructionId step_that_ended(InstructionId id) {
     const std::int32_t match = run_.graph.match_of[id.index()];
-    if (match >= 0) return collective_step(run_.graph.matches[static_cast<std::size_t>(match)], id);
+    if (match >= 0) return collective_step(run_.graph.matches[as_size(match)], id);
     for (const std::uint32_t index : run_.graph.messages_of(id)) {
       const bool sends = run_.graph.messages[index].send == id;
       const MessageTimes times = messages_(index);
@@ -74,14 +74,14 @@ class PathFinder {
       const InstructionId end = !by_send && by_receive && rendezvous ? message.receive : message.send;
       add(end, times.begin, times.out);
       if (by_send || (by_receive && rendezvous)) return end;
-      const auto credit = static_cast<std::size_t>(message.credit);
+      const auto credit = as_size(message.credit);
       if (message.credit >= 0 && messages_(credit).received == times.begin) {
         path_.back().reason = WaitReason::credit;
         index = credit;
         receipt = true;
       } else {
         path_.back().reason = WaitReason::channel;
-        index = static_cast<std::size_t>(message.previous);
+        index = as_size(message.previous);
         receipt = false;
       }
     }

@@ -24,10 +24,9 @@ struct Life {
 class Lives {
  public:
   explicit Lives(const Pipeline& pipeline)
-      : cells_of_stage_(static_cast<std::size_t>(pipeline.microbatches()) *
-                        static_cast<std::size_t>(pipeline.slices())),
-        slices_(static_cast<std::size_t>(pipeline.slices())),
-        first_cell_(static_cast<std::size_t>(pipeline.stages()), kNoCell) {}
+      : cells_of_stage_(as_size(pipeline.microbatches()) * as_size(pipeline.slices())),
+        slices_(as_size(pipeline.slices())),
+        first_cell_(as_size(pipeline.stages()), kNoCell) {}
 
   /// The most that live at once. Within one round, ends come before starts.
   int peak(const Program& program, const TimedTrace& trace, RankId rank) {

@@ -21,7 +21,7 @@ MessageTimes MessageClock::traced(const Message& message) const {
   if (!run_.graph.capabilities.credits) times.begin = std::max(send.start, receive.start);
   // The message before it on its channel was out when its SEND started: they share a queue.
   if (message.credit < 0 || run_.measured) return times;
-  const Message& credit = run_.graph.messages[static_cast<std::size_t>(message.credit)];
+  const Message& credit = run_.graph.messages[as_size(message.credit)];
   times.begin = std::max(times.begin, run_.trace.spans[credit.receive].end);
   return times;
 }
@@ -37,10 +37,10 @@ std::vector<MessageTimes> message_times_by_costs(const TimedRun& run) {
     time.begin = run.trace.spans[message.send].start;
     if (rendezvous) time.begin = std::max(time.begin, met);
     if (message.previous >= 0) {
-      time.begin = std::max(time.begin, times[static_cast<std::size_t>(message.previous)].out);
+      time.begin = std::max(time.begin, times[as_size(message.previous)].out);
     }
     if (message.credit >= 0) {
-      time.begin = std::max(time.begin, times[static_cast<std::size_t>(message.credit)].received);
+      time.begin = std::max(time.begin, times[as_size(message.credit)].received);
     }
     const Action& send = run.program.all_actions()[message.send_action];
     time.out = completion(time.begin, run.costs(cost_class_of(send)));

@@ -33,7 +33,7 @@ Bytes copied_bytes(const SizeTable& sizes, const Action& copy) {
 /// Takes the time of other ranks, too.
 bool is_shared(const AnalyzedProgram& analyzed, InstructionId id) {
   const std::int32_t match = analyzed.timed_graph().match_of[id.index()];
-  return match >= 0 && analyzed.timed_graph().matches[static_cast<std::size_t>(match)].member_count > 1;
+  return match >= 0 && analyzed.timed_graph().matches[as_size(match)].member_count > 1;
 }
 
 /// Chakra counts groups from 1: 0 stands for all ranks.
@@ -43,7 +43,7 @@ class ChakraWriter {
  public:
   ChakraWriter(const ChakraInput& input, RankId rank)
       : input_(input), program_(input.analyzed.program()), graph_(input.analyzed.timed_graph()), rank_(rank) {
-    first_node_.reserve(static_cast<std::size_t>(program_.last(rank).value() - program_.first(rank).value()));
+    first_node_.reserve(as_size(program_.last(rank).value() - program_.first(rank).value()));
     std::uint64_t node = 0;
     for (const InstructionId id : program_.ids_of(rank)) {
       first_node_.push_back(node);
@@ -108,7 +108,7 @@ class ChakraWriter {
   }
 
   [[nodiscard]] std::uint64_t first_node(InstructionId id) const {
-    return first_node_[static_cast<std::size_t>(id.value() - program_.first(rank_).value())];
+    return first_node_[as_size(id.value() - program_.first(rank_).value())];
   }
 
   /// The feeder of ASTRA-sim looks at data dependencies alone (mlcommons/chakra, src/feeder/et_feeder.cpp),
@@ -138,7 +138,7 @@ class ChakraWriter {
   /// A channel moves one message after another, those of a group, too.
   void add_message_before(InstructionId id, const Message& message, chakra::Node& node) const {
     if (message.previous < 0) return;
-    const Message& before = graph_.messages[static_cast<std::size_t>(message.previous)];
+    const Message& before = graph_.messages[as_size(message.previous)];
     if (before.send != id && before.receive != id) return;  // which the queue has in order
     const std::uint32_t action = before.send == id ? before.send_action : before.receive_action;
     add_wait(first_node(id) + action - program_.instruction(id).first_action, false, node);

@@ -222,7 +222,7 @@ void FigureWriter::write_row(RankId rank, FigureLegend& legend) {
 void FigureWriter::write_mixtures(RankId rank, const std::vector<TimelineCell>& row, FigureLegend& legend) {
   const std::size_t levels = max_actions(row);
   for (std::size_t level = 0; level < levels; ++level) {
-    PixelMixture pixels(static_cast<std::size_t>(options_.width) + 1);
+    PixelMixture pixels(as_size(options_.width) + 1);
     for (const TimelineCell& cell : row) {
       const double left = x_of(cell.start), right = x_of(cell.end);
       if (right - left >= kNarrow) continue;

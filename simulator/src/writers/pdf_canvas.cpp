@@ -25,7 +25,7 @@ constexpr int kOtherWidth = 556;
 double width_of(const std::string& latin, double size) {
   double width = 0;
   for (const char letter : latin) {
-    const auto place = static_cast<std::size_t>(static_cast<unsigned char>(letter)) - ' ';
+    const auto place = as_size(static_cast<unsigned char>(letter)) - ' ';
     width += place < kHelvetica.size() ? kHelvetica[place] : kOtherWidth;
   }
   return width * size / 1000;

@@ -37,8 +37,7 @@ class TextWriter {
     for (int r = options_.first_rank; r < beyond; ++r) write_row(RankId(r));
     const std::string first = options_.from > 0 ? time_text(options_.from) : "0";
     const std::string last = time_text(end_);
-    const std::size_t gap = static_cast<std::size_t>(columns_) -
-                            std::min(first.size() + last.size(), static_cast<std::size_t>(columns_));
+    const std::size_t gap = as_size(columns_) - std::min(first.size() + last.size(), as_size(columns_));
     out_ << std::string(margin_, ' ') << first << std::string(gap, ' ') << last << '\n';
     write_legend();
   }
@@ -56,7 +55,7 @@ class TextWriter {
       if (shown[column] == kIdle) {
         out_ << std::string(last - column, ' ');
       } else {
-        write_run(rank, row[static_cast<std::size_t>(shown[column])].instruction, last - column);
+        write_run(rank, row[as_size(shown[column])].instruction, last - column);
       }
       column = last;
     }
@@ -65,7 +64,7 @@ class TextWriter {
 
   /// Index into the row of the cell that takes most of each column, or kIdle.
   [[nodiscard]] std::vector<int> cells_of_columns(const std::vector<TimelineCell>& row) const {
-    std::vector<int> shown(static_cast<std::size_t>(columns_), kIdle);
+    std::vector<int> shown(as_size(columns_), kIdle);
     if (end_ <= options_.from) return shown;
     std::vector<double> most(shown.size(), 0);
     std::vector<double> busy(shown.size(), 0);
@@ -119,7 +118,7 @@ class TextWriter {
     std::size_t column = 0;
     // `room`: characters of what must not be parted from it, the gap before it included.
     const auto word = [&](const std::string& text, std::size_t gap, std::size_t length, std::size_t room) {
-      const bool fits = column > 0 && column + room <= static_cast<std::size_t>(columns_);
+      const bool fits = column > 0 && column + room <= as_size(columns_);
       if (column > 0 && !fits) out_ << '\n';
       out_ << std::string(fits ? gap : margin_, ' ') << text;
       column = (fits ? column + gap : 0) + length;

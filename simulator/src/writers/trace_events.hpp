@@ -48,9 +48,7 @@ struct TracePlace {
   std::string name = {};  ///< of the run; empty: there is no other
 
   [[nodiscard]] int process(RankId rank) const { return rank.value() * runs + run; }
-  [[nodiscard]] std::size_t flow(std::size_t index) const {
-    return index * static_cast<std::size_t>(runs) + static_cast<std::size_t>(run);
-  }
+  [[nodiscard]] std::size_t flow(std::size_t index) const { return index * as_size(runs) + as_size(run); }
   [[nodiscard]] std::string process_name(RankId rank) const {
     return "rank " + std::to_string(rank.value()) + (name.empty() ? "" : " " + name);
   }

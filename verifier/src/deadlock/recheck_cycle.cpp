@@ -22,7 +22,7 @@ class NeededStarts {
       add({static_cast<std::int32_t>(k), rendezvous || graph.messages[k].receive == id});
     }
     if (const std::int32_t match = graph.match_of[id.index()]; match >= 0) {
-      const auto members = graph.members_of(graph.matches[static_cast<std::size_t>(match)]);
+      const auto members = graph.members_of(graph.matches[as_size(match)]);
       starts_.insert(members.begin(), members.end());
     }
     while (!open_.empty()) {
@@ -36,7 +36,7 @@ class NeededStarts {
 
  private:
   void visit(Part part) {
-    const Message& m = graph_.messages[static_cast<std::size_t>(part.message)];
+    const Message& m = graph_.messages[as_size(part.message)];
     if (part.received) {
       starts_.insert(m.receive);
       add({part.message, false});

@@ -59,15 +59,15 @@ class EventBuilder {
       precede(graph_.messages[m].receive == id ? received(m) : leaves(m), end(id));
     }
     const std::int32_t met = graph_.match_of[id.index()];
-    if (met >= 0) precede(match(static_cast<std::size_t>(met)), end(id));
+    if (met >= 0) precede(match(as_size(met)), end(id));
   }
 
   void message(std::size_t m) {
     const Message& message = graph_.messages[m];
     precede(leaves(m), received(m));
     if (message.send.valid()) precede(start(message.send), leaves(m));
-    if (message.previous >= 0) precede(leaves(static_cast<std::size_t>(message.previous)), leaves(m));
-    if (message.credit >= 0) precede(received(static_cast<std::size_t>(message.credit)), leaves(m));
+    if (message.previous >= 0) precede(leaves(as_size(message.previous)), leaves(m));
+    if (message.credit >= 0) precede(received(as_size(message.credit)), leaves(m));
     if (message.receive.valid()) {
       precede(start(message.receive), graph_.capabilities.credits ? received(m) : leaves(m));
     }
@@ -78,9 +78,8 @@ class EventBuilder {
   void lacking(std::size_t m) {
     const Message& message = graph_.messages[m];
     if (message.complete()) return;
-    const bool has_credit =
-        graph_.capabilities.credits && message.send.valid() &&
-        (message.credit < 0 || graph_.messages[static_cast<std::size_t>(message.credit)].complete());
+    const bool has_credit = graph_.capabilities.credits && message.send.valid() &&
+                            (message.credit < 0 || graph_.messages[as_size(message.credit)].complete());
     events_.impossible = events_.impossible || !has_credit;
   }
 
@@ -143,7 +142,7 @@ SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities&
   if (capabilities.residency)
     return unknown("a residency limit leaves choices that this question does not hold");
   const Events events = EventBuilder(AnalyzedProgram(program, capabilities).graph()).build();
-  if (events.count > static_cast<std::size_t>(kSolverEventLimit)) {
+  if (events.count > as_size(kSolverEventLimit)) {
     return unknown(std::to_string(events.count) + " events, more than " + std::to_string(kSolverEventLimit));
   }
   if (events.impossible && !options.queries) return {SolverAnswer::Outcome::deadlock, ""};

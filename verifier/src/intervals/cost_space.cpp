@@ -33,17 +33,15 @@ void CostSpace::set(const CostClass& key, LinearCost cost) {
   costs_.push_back(std::move(cost));
 }
 
-const LinearCost& CostSpace::operator()(const CostClass& key) const {
-  return costs_[static_cast<std::size_t>(numbers_(key))];
-}
+const LinearCost& CostSpace::operator()(const CostClass& key) const { return costs_[as_size(numbers_(key))]; }
 
 CostTable CostSpace::at(const std::vector<Nanoseconds>& values) const {
   CostTable table;
   for (const auto& [key, number] : numbers_.entries()) {
-    const LinearCost& cost = costs_[static_cast<std::size_t>(number)];
+    const LinearCost& cost = costs_[as_size(number)];
     Nanoseconds duration = cost.constant;
     for (const auto& [variable, coefficient] : cost.coefficients) {
-      const Nanoseconds value = values[static_cast<std::size_t>(variable)];
+      const Nanoseconds value = values[as_size(variable)];
       duration = checked_add(duration, checked_multiply(coefficient, value));
     }
     table.set(key, duration);

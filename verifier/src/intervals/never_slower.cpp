@@ -54,7 +54,7 @@ class Reporter {
     for (std::size_t i = 0; i < pair_.box.dimension(); ++i) {
       const Integer scaled = point[i + 1] * pair_.box.unit;
       const Integer value = (2 * scaled + point[0]) / (2 * point[0]);
-      result.values[static_cast<std::size_t>(pair_.box.variables[i])] = static_cast<Nanoseconds>(value);
+      result.values[as_size(pair_.box.variables[i])] = static_cast<Nanoseconds>(value);
     }
     const CostTable costs = space_.at(result.values);
     result.first = makespan(pair_.first.graph, costs);
@@ -84,7 +84,7 @@ class Reporter {
     std::string result;
     for (std::size_t i = 0; i < pair_.box.dimension(); ++i) {
       result += i > 0 ? ", " : "";
-      result += space_.variables()[static_cast<std::size_t>(pair_.box.variables[i])].name + " = ";
+      result += space_.variables()[as_size(pair_.box.variables[i])].name + " = ";
       result += text({point[i + 1] * pair_.box.unit, point[0]}) + " ns";
     }
     for (const PricedPaths* paths : {&pair_.first, &pair_.second}) {
@@ -124,8 +124,7 @@ Expected<void> check_range(const PricedPaths& paths, const CostBox& box) {
   const CostPoint most = box.corner(std::vector<bool>(box.dimension(), true));
   Integer all = 0;
   for (const PathPoint& point : paths.graph.points) {
-    if (point.cost_class != PathPoint::kNoCost)
-      all += dot(paths.costs[static_cast<std::size_t>(point.cost_class)], most);
+    if (point.cost_class != PathPoint::kNoCost) all += dot(paths.costs[as_size(point.cost_class)], most);
   }
   if (all * box.unit <= std::numeric_limits<Nanoseconds>::max()) return {};
   return make_error(ErrorCode::bad_argument, "the costs add up to more than 64 bits of nanoseconds");

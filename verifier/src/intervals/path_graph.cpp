@@ -46,7 +46,7 @@ class Builder {
 
   PointNumber end_of(InstructionId id) {
     const std::int32_t match = graph_.match_of[id.index()];
-    if (match >= 0) return end_of_match(static_cast<std::size_t>(match));
+    if (match >= 0) return end_of_match(as_size(match));
     if (!graph_.messages_of(id).empty()) return end_of_messages(id);
     return add({start_[id.index()]}, id, cost_class_of(program_.actions(id), program_.instruction(id).form));
   }
@@ -76,9 +76,9 @@ class Builder {
     const Message& message = graph_.messages[index];
     std::vector<PointNumber> before{start_[message.send.index()]};
     if (rendezvous()) before.push_back(start_[message.receive.index()]);
-    if (message.previous >= 0) before.push_back(out(static_cast<std::size_t>(message.previous)));
+    if (message.previous >= 0) before.push_back(out(as_size(message.previous)));
     if (message.credit >= 0) {
-      const auto credit = static_cast<std::size_t>(message.credit);
+      const auto credit = as_size(message.credit);
       before.push_back(out(credit));
       before.push_back(start_[graph_.messages[credit].receive.index()]);
     }

@@ -47,7 +47,7 @@ std::vector<Number> end_times(const PathGraph& graph, const std::vector<Number>&
   for (const PathPoint& point : graph.points) {
     Number end = 0;
     for (const std::uint32_t before : graph.before_of(point)) end = std::max(end, ends[before]);
-    if (point.cost_class != PathPoint::kNoCost) end += durations[static_cast<std::size_t>(point.cost_class)];
+    if (point.cost_class != PathPoint::kNoCost) end += durations[as_size(point.cost_class)];
     ends.push_back(std::move(end));
   }
   return ends;

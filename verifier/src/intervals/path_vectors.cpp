@@ -41,7 +41,7 @@ std::optional<std::vector<PathVector>> path_vectors(const PricedPaths& paths, co
     }
     if (sets.empty()) kept.emplace_back(box.dimension() + 1, 0);
     if (point.cost_class != PathPoint::kNoCost) {
-      const PathVector& cost = paths.costs[static_cast<std::size_t>(point.cost_class)];
+      const PathVector& cost = paths.costs[as_size(point.cost_class)];
       for (PathVector& vector : kept) std::ranges::transform(vector, cost, vector.begin(), std::plus());
     }
     sets.push_back(std::move(kept));

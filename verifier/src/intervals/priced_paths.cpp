@@ -20,13 +20,13 @@ CostBox box_of(const PathGraph& first, const PathGraph& second, const CostSpace&
   }
   box.variables.assign(read.begin(), read.end());
   for (const int v : box.variables) {
-    const CostVariable& variable = space.variables()[static_cast<std::size_t>(v)];
+    const CostVariable& variable = space.variables()[as_size(v)];
     box.unit = std::gcd(std::gcd(box.unit, variable.least), variable.most);
   }
   box.unit = std::max<Nanoseconds>(box.unit, 1);
   for (const int v : box.variables) {
-    box.least.push_back(space.variables()[static_cast<std::size_t>(v)].least / box.unit);
-    box.most.push_back(space.variables()[static_cast<std::size_t>(v)].most / box.unit);
+    box.least.push_back(space.variables()[as_size(v)].least / box.unit);
+    box.most.push_back(space.variables()[as_size(v)].most / box.unit);
   }
   return box;
 }
@@ -97,7 +97,7 @@ LongestPath longest_at(const PricedPaths& paths, const CostPoint& point) {
   return with_times(paths, point, [&](const auto& ends) {
     LongestPath longest{Integer(ends[paths.graph.end]), PathVector(point.size(), 0)};
     for (const std::uint32_t at : longest_path(paths.graph, ends)) {
-      const PathVector& cost = paths.costs[static_cast<std::size_t>(paths.graph.points[at].cost_class)];
+      const PathVector& cost = paths.costs[as_size(paths.graph.points[at].cost_class)];
       for (std::size_t i = 0; i < cost.size(); ++i) longest.vector[i] += cost[i];
     }
     return longest;

@@ -48,28 +48,25 @@ class Past {
     add_start(id);
     for (const std::uint32_t m : graph_.messages_of(id)) is_receipt(m, id) ? add_received(m) : add_sent(m);
     if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
-      for (const InstructionId member : graph_.members_of(graph_.matches[static_cast<std::size_t>(match)]))
-        add_start(member);
+      for (const InstructionId member : graph_.members_of(graph_.matches[as_size(match)])) add_start(member);
     }
   }
 
   void add_sent(std::size_t m) {
-    for (std::int32_t k = static_cast<std::int32_t>(m); k >= 0;
-         k = graph_.messages[static_cast<std::size_t>(k)].previous) {
-      if (std::exchange(needs_sent_[static_cast<std::size_t>(k)], 1) != 0) return;
-      const Message& message = graph_.messages[static_cast<std::size_t>(k)];
+    for (std::int32_t k = static_cast<std::int32_t>(m); k >= 0; k = graph_.messages[as_size(k)].previous) {
+      if (std::exchange(needs_sent_[as_size(k)], 1) != 0) return;
+      const Message& message = graph_.messages[as_size(k)];
       add_start(message.send);
       if (!graph_.capabilities.credits) add_start(message.receive);
-      if (message.credit >= 0) add_received(static_cast<std::size_t>(message.credit));
+      if (message.credit >= 0) add_received(as_size(message.credit));
     }
   }
 
   void add_received(std::size_t m) {
-    for (std::int32_t k = static_cast<std::int32_t>(m); k >= 0;
-         k = graph_.messages[static_cast<std::size_t>(k)].previous) {
-      if (std::exchange(needs_received_[static_cast<std::size_t>(k)], 1) != 0) return;
-      add_start(graph_.messages[static_cast<std::size_t>(k)].receive);
-      add_sent(static_cast<std::size_t>(k));
+    for (std::int32_t k = static_cast<std::int32_t>(m); k >= 0; k = graph_.messages[as_size(k)].previous) {
+      if (std::exchange(needs_received_[as_size(k)], 1) != 0) return;
+      add_start(graph_.messages[as_size(k)].receive);
+      add_sent(as_size(k));
     }
   }
 

@@ -32,7 +32,7 @@ std::vector<Point> last_points(const AnalyzedProgram& analyzed, const RankClocks
                                const Tensor& tensor) {
   std::vector<Point> last(clocks.tracks());
   const auto add = [&last](Point point) {
-    Point& known = last[static_cast<std::size_t>(point.track)];
+    Point& known = last[as_size(point.track)];
     if (known.track < 0 || known.index < point.index) known = point;
   };
   for (const InstructionId user : analyzed.tensors().users_of(tensor)) {
@@ -54,9 +54,7 @@ std::vector<Clock> deaths_of(const AnalyzedProgram& analyzed, const RankClocks& 
   if (tensor.to_end) return {};
   std::vector<Point> maximal;
   for (const Point point : last_points(analyzed, clocks, tensor)) {
-    const auto implies = [&](Point a, Point b) {
-      return clocks.before(a)[static_cast<std::size_t>(b.track)] > b.index;
-    };
+    const auto implies = [&](Point a, Point b) { return clocks.before(a)[as_size(b.track)] > b.index; };
     if (std::ranges::any_of(maximal, [&](Point p) { return implies(p, point); })) continue;
     std::erase_if(maximal, [&](Point p) { return implies(point, p); });
     maximal.push_back(point);
@@ -64,7 +62,7 @@ std::vector<Clock> deaths_of(const AnalyzedProgram& analyzed, const RankClocks& 
   std::vector<Clock> deaths;
   for (const Point point : maximal) {
     deaths.emplace_back(clocks.tracks(), 0);
-    deaths.back()[static_cast<std::size_t>(point.track)] = point.index + 1;
+    deaths.back()[as_size(point.track)] = point.index + 1;
   }
   return deaths;
 }
@@ -82,8 +80,8 @@ std::vector<Lifetime> lifetimes_of(const AnalyzedProgram& analyzed, const std::v
   std::vector<Lifetime> lifetimes;
   const std::vector<Tensor>& tensors = analyzed.tensors().tensors;
   const auto first = std::ranges::lower_bound(tensors, clocks.rank(), {}, &Tensor::rank);
-  for (auto t = static_cast<std::size_t>(first - tensors.begin());
-       t < tensors.size() && tensors[t].rank == clocks.rank(); ++t) {
+  for (auto t = as_size(first - tensors.begin()); t < tensors.size() && tensors[t].rank == clocks.rank();
+       ++t) {
     if (sizes[t] == 0) continue;
     limits.poll();
     limits.need(lifetimes.size(),

@@ -45,7 +45,7 @@ class RankPoints {
     for (const InstructionId id : program_.ids_of(request.rank)) {
       for (const std::uint32_t m : graph_.messages_of(id)) number_message(m, channel[m], id);
       if (const std::int32_t match = graph_.match_of[id.index()]; match >= 0) {
-        number_match(static_cast<std::size_t>(match));
+        number_match(as_size(match));
       } else if (graph_.messages_of(id).empty()) {
         const bool copies = info(program_.actions(id).front().kind).resource == Resource::copy;
         out_.points_.push_back(next_point({copies ? kCopy : kCompute, 0}));
@@ -55,7 +55,7 @@ class RankPoints {
     out_.tracks_ = length_.size();
     for (const std::int32_t length : length_) {
       out_.track_begin_.push_back(size_);
-      size_ += static_cast<std::size_t>(length);
+      size_ += as_size(length);
     }
   }
 
@@ -114,7 +114,7 @@ class RankPoints {
   Point next_point(TrackKey key) {
     const auto [entry, fresh] = track_of_.try_emplace(key, static_cast<std::int32_t>(length_.size()));
     if (fresh) length_.push_back(0);
-    return {entry->second, length_[static_cast<std::size_t>(entry->second)]++};
+    return {entry->second, length_[as_size(entry->second)]++};
   }
 
   const Program& program_;
@@ -131,8 +131,7 @@ class RankPoints {
 };
 
 std::int32_t* RankClocks::row_of(Point point) {
-  const auto row =
-      track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index);
+  const auto row = track_begin_[as_size(point.track)] + as_size(point.index);
   return before_point_.data() + row * tracks_;
 }
 
@@ -157,7 +156,7 @@ std::int32_t* RankClocks::row_of(const RankPoints& points, ClockEvent event, std
   }
   const InstructionId id(static_cast<std::int32_t>(subject));
   if (!points.is_own(id)) return nullptr;
-  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * tracks_;
+  return before_start_.data() + as_size(id.value() - first_.value()) * tracks_;
 }
 
 }  // namespace ppsim::verifier

@@ -52,17 +52,16 @@ class RankClocks {
   [[nodiscard]] std::size_t tracks() const { return tracks_; }
   /// The instructions that must be complete before one of the rank starts; it starts as soon as they are.
   [[nodiscard]] ClockView before_start(InstructionId id) const {
-    return row(before_start_, static_cast<std::size_t>(id.value() - first_.value()));
+    return row(before_start_, as_size(id.value() - first_.value()));
   }
   /// The elementary completions which together complete an instruction of the rank once it has started.
   [[nodiscard]] std::span<const Point> points_of(InstructionId id) const {
-    const auto i = static_cast<std::size_t>(id.value() - first_.value());
+    const auto i = as_size(id.value() - first_.value());
     return {points_.data() + point_begin_[i], point_begin_[i + 1] - point_begin_[i]};
   }
   /// A point and all that must precede it.
   [[nodiscard]] ClockView before(Point point) const {
-    return row(before_point_,
-               track_begin_[static_cast<std::size_t>(point.track)] + static_cast<std::size_t>(point.index));
+    return row(before_point_, track_begin_[as_size(point.track)] + as_size(point.index));
   }
 
  private:

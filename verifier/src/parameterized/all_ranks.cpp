@@ -56,8 +56,8 @@ bool find_phases(RankingForAll& ranking) {
   for (std::size_t round = 0; round <= ranking.roles.size(); ++round) {
     bool changed = false;
     for (const RoleWait& wait : ranking.waits) {
-      Role& after = ranking.roles[static_cast<std::size_t>(wait.after)];
-      const std::int64_t least = ranking.roles[static_cast<std::size_t>(wait.before)].phase + wait.growth;
+      Role& after = ranking.roles[as_size(wait.after)];
+      const std::int64_t least = ranking.roles[as_size(wait.before)].phase + wait.growth;
       changed = changed || after.phase < least;
       after.phase = std::max(after.phase, least);
     }
@@ -67,8 +67,7 @@ bool find_phases(RankingForAll& ranking) {
 }
 
 std::int64_t slack(const RankingForAll& ranking, const RoleWait& wait) {
-  return ranking.roles[static_cast<std::size_t>(wait.after)].phase -
-         ranking.roles[static_cast<std::size_t>(wait.before)].phase - wait.growth;
+  return ranking.roles[as_size(wait.after)].phase - ranking.roles[as_size(wait.before)].phase - wait.growth;
 }
 
 /// Rank of `after` less rank of `before` must be positive for p >= least and every rank of the wait. It is a
@@ -90,8 +89,8 @@ class Constraint {
 
  private:
   [[nodiscard]] int coefficient(std::int64_t value) const { return static_cast<int>(value); }
-  [[nodiscard]] std::size_t after() const { return static_cast<std::size_t>(wait_.after); }
-  [[nodiscard]] std::size_t before() const { return static_cast<std::size_t>(wait_.before); }
+  [[nodiscard]] std::size_t after() const { return as_size(wait_.after); }
+  [[nodiscard]] std::size_t before() const { return as_size(wait_.before); }
 
   [[nodiscard]] z3::expr constant() const {
     return unknown_.constant[after()] - unknown_.constant[before()] -
@@ -170,7 +169,7 @@ class WaitCheck {
     return number(line.constant) + number(line.per_rank) * rank + number(line.per_ranks) * p_;
   }
   z3::expr rank_of(int role, const z3::expr& rank, const z3::expr& instance) {
-    const Role& of = ranking_.roles[static_cast<std::size_t>(role)];
+    const Role& of = ranking_.roles[as_size(role)];
     return line(of.offset, rank) + number(ranking_.scale) * (instance + number(of.phase) * k_);
   }
 

@@ -16,20 +16,19 @@ Counters::Counters(z3::context& context, const PeriodicProgram& family)
       k_(context.int_const("k")),
       states_(context),
       waits_of_(family.series.size()) {
-  for (const SeriesWait& wait : family.waits)
-    waits_of_[static_cast<std::size_t>(wait.after)].push_back(&wait);
+  for (const SeriesWait& wait : family.waits) waits_of_[as_size(wait.after)].push_back(&wait);
   states_.push_back(k_ >= family.first);
   for (std::size_t e = 0; e < family.events.size(); ++e) {
     complete_.push_back(context.int_const(("x" + std::to_string(e)).c_str()));
     states_.push_back(complete_[e] >= 0 && complete_[e] <= count(family.events[e].front()));
   }
   for (const SeriesWait& w : family.waits) {
-    const int event = family.series[static_cast<std::size_t>(w.after)].event;
-    if (event != family.series[static_cast<std::size_t>(w.before)].event || w.shift != AffineCount{})
+    const int event = family.series[as_size(w.after)].event;
+    if (event != family.series[as_size(w.before)].event || w.shift != AffineCount{})
       states_.push_back(wait(w, complete(event)));
   }
   for (const SeriesWait& w : family.end_waits)
-    states_.push_back(wait(w, complete(family.series[static_cast<std::size_t>(w.after)].event)));
+    states_.push_back(wait(w, complete(family.series[as_size(w.after)].event)));
 }
 
 z3::expr Counters::value(const AffineCount& number) const {
@@ -38,15 +37,13 @@ z3::expr Counters::value(const AffineCount& number) const {
   return constant + context_.int_val(number.per_period) * k_;
 }
 
-z3::expr Counters::count(int series) const {
-  return value(family_.series[static_cast<std::size_t>(series)].count);
-}
+z3::expr Counters::count(int series) const { return value(family_.series[as_size(series)].count); }
 
 /// The first `instances` of what waits may start: the last of them needs the first (instances - 1 + shift) of
 /// the other series, or all. Where no instance or all of the other cannot matter, the clause says only that.
 z3::expr Counters::wait(const SeriesWait& w, const z3::expr& instances) const {
-  const Series& before = family_.series[static_cast<std::size_t>(w.before)];
-  const Series& after = family_.series[static_cast<std::size_t>(w.after)];
+  const Series& before = family_.series[as_size(w.before)];
+  const Series& after = family_.series[as_size(w.after)];
   const z3::expr& other = complete(before.event);
   z3::expr clause = other >= instances + value({w.shift.constant - 1, w.shift.per_period});
   const bool below = w.shift.per_period == 0 && w.shift.constant <= 1;
@@ -61,7 +58,7 @@ z3::expr Counters::wait(const SeriesWait& w, const z3::expr& instances) const {
 
 z3::expr Counters::may_start(int series, const z3::expr& instances) const {
   z3::expr_vector all(context_);
-  for (const SeriesWait* w : waits_of_[static_cast<std::size_t>(series)]) all.push_back(wait(*w, instances));
+  for (const SeriesWait* w : waits_of_[as_size(series)]) all.push_back(wait(*w, instances));
   all.push_back(instances <= count(series));
   return z3::mk_and(all);
 }
@@ -70,7 +67,7 @@ z3::expr Counters::memory(RankId rank, const SizeTable& sizes, z3::expr_vector& 
   std::vector<z3::expr> started(family_.series.size(), k_);
   std::vector<char> known(family_.series.size(), 0);
   const auto start_of = [&](int series) -> const z3::expr& {
-    const auto s = static_cast<std::size_t>(series);
+    const auto s = as_size(series);
     if (known[s] == 0) {
       known[s] = 1;
       started[s] = context_.int_const(("s" + std::to_string(series)).c_str());
@@ -84,7 +81,7 @@ z3::expr Counters::memory(RankId rank, const SizeTable& sizes, z3::expr_vector& 
     if (tensor.rank != rank || size == 0) continue;
     const z3::expr all = value(tensor.count);
     const auto within = [&](const z3::expr& instances, const TensorSeries::Touch& touch) {
-      const AffineCount of_series = family_.series[static_cast<std::size_t>(touch.series)].count;
+      const AffineCount of_series = family_.series[as_size(touch.series)].count;
       if (touch.shift == AffineCount{} && of_series == tensor.count) return instances;
       // The instances that touch the tensors end at `last` and those complete make up a beginning of them
       // all.
@@ -102,7 +99,7 @@ z3::expr Counters::memory(RankId rank, const SizeTable& sizes, z3::expr_vector& 
     }
     z3::expr dead = context_.int_val(0);
     for (std::size_t u = 0; u < tensor.users.size(); ++u) {
-      const int event = family_.series[static_cast<std::size_t>(tensor.users[u].series)].event;
+      const int event = family_.series[as_size(tensor.users[u].series)].event;
       const z3::expr one = within(complete(event), tensor.users[u]);
       dead = u == 0 ? one : min_of(dead, one);
     }
@@ -112,7 +109,7 @@ z3::expr Counters::memory(RankId rank, const SizeTable& sizes, z3::expr_vector& 
 }
 
 z3::expr Counters::ready(int series) const {
-  const z3::expr& at = complete(family_.series[static_cast<std::size_t>(series)].event);
+  const z3::expr& at = complete(family_.series[as_size(series)].event);
   return may_start(series, at + 1);
 }
 
@@ -140,8 +137,7 @@ z3::expr_vector Counters::stuck(int residency) const {
   for (const std::vector<int>& members : family_.events) {
     z3::expr_vector absent(context_);
     for (const int s : members) {
-      if (is_communication_series(family_.series[static_cast<std::size_t>(s)]))
-        absent.push_back(!resident[static_cast<std::size_t>(s)]);
+      if (is_communication_series(family_.series[as_size(s)])) absent.push_back(!resident[as_size(s)]);
     }
     if (!absent.empty()) result.push_back(z3::mk_or(absent));
   }

@@ -14,9 +14,7 @@ class Counters {
   Counters(z3::context& context, const PeriodicProgram& family);
 
   [[nodiscard]] const z3::expr& k() const { return k_; }
-  [[nodiscard]] const z3::expr& complete(int event) const {
-    return complete_[static_cast<std::size_t>(event)];
-  }
+  [[nodiscard]] const z3::expr& complete(int event) const { return complete_[as_size(event)]; }
   [[nodiscard]] const z3::expr_vector& states() const { return states_; }
   [[nodiscard]] z3::expr value(const AffineCount& number) const;
   [[nodiscard]] z3::expr count(int series) const;

@@ -57,9 +57,7 @@ class CutoffSearch {
  private:
   enum class Pass : std::uint8_t { gap, length };
 
-  [[nodiscard]] const Series& series(int number) const {
-    return family_.series[static_cast<std::size_t>(number)];
-  }
+  [[nodiscard]] const Series& series(int number) const { return family_.series[as_size(number)]; }
   [[nodiscard]] bool repeats(int number) const { return series(number).count.per_period == 1; }
 
   [[nodiscard]] bool has_known_counts() const {
@@ -72,7 +70,7 @@ class CutoffSearch {
     std::vector<char> waits_for_itself(family_.series.size(), 0);
     for (const SeriesWait& w : family_.waits) {
       if (w.before == w.after && w.shift.per_period == 0 && w.shift.constant >= 0)
-        waits_for_itself[static_cast<std::size_t>(w.after)] = 1;
+        waits_for_itself[as_size(w.after)] = 1;
     }
     return std::ranges::all_of(waits_for_itself, [](char waits) { return waits != 0; });
   }
@@ -101,8 +99,7 @@ class CutoffSearch {
     // after <= before + length, also where before has come to its end or after has not begun.
     const std::int64_t length = std::max({std::int64_t{0}, 1 - w.shift.at(family_.first),
                                           series(w.after).count.constant - series(w.before).count.constant});
-    edges[static_cast<std::size_t>(series(w.before).event)].emplace_back(
-        static_cast<std::size_t>(series(w.after).event), length);
+    edges[as_size(series(w.before).event)].emplace_back(as_size(series(w.after).event), length);
   }
 
   void need_gap(std::int64_t gap) { gap_ = std::max(gap_, gap); }
@@ -161,7 +158,7 @@ class CutoffSearch {
 
   /// Low, there is one tensor less that exists from the start; high, one that lives to the end.
   [[nodiscard]] std::vector<Bytes> growth() const {
-    std::vector<Bytes> low(static_cast<std::size_t>(family_.ranks), 0);
+    std::vector<Bytes> low(as_size(family_.ranks), 0);
     std::vector<Bytes> high = low;
     for (const TensorSeries& t : family_.tensors) {
       if (t.count.per_period == 0) continue;

@@ -72,10 +72,10 @@ FamilyAnswer matched_for_all(const AllQuestion& question, const PeriodicProgram&
   if (!std::holds_alternative<Proved>(finishes.verdict))
     return {Unknown{"the order on channels is known only where nothing can hang"}, 0, "periodic"};
   for (const std::vector<int>& members : family.events) {
-    const Series& first = family.series[static_cast<std::size_t>(members.front())];
+    const Series& first = family.series[as_size(members.front())];
     const OpKind kind = first.actions.front().kind;
     for (std::size_t i = 1; i < members.size(); ++i) {
-      const Series& other = family.series[static_cast<std::size_t>(members[i])];
+      const Series& other = family.series[as_size(members[i])];
       if (is_transfer(kind) ? !are_counterparts(first, other) : !are_alike(first, other))
         return {Unknown{"two ends of a meeting are not followed alike"}, 0, "periodic"};
     }

@@ -89,9 +89,8 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
         }
         result.series[ids[n].index()] = series;
         result.index[ids[n].index()] = slot.index;
-        if (result.of_series.size() <= static_cast<std::size_t>(series))
-          result.of_series.resize(static_cast<std::size_t>(series) + 1);
-        result.of_series[static_cast<std::size_t>(series)].push_back(ids[n]);
+        if (result.of_series.size() <= as_size(series)) result.of_series.resize(as_size(series) + 1);
+        result.of_series[as_size(series)].push_back(ids[n]);
       }
     }
   }
@@ -102,16 +101,16 @@ LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
     : track_(program.size()), position_(program.size()) {
   std::vector<std::int32_t> filled;
   for (const RankId rank : program.pipeline().rank_ids()) {
-    std::vector<int> track_of_queue(static_cast<std::size_t>(program.queue_count()), -1);
+    std::vector<int> track_of_queue(as_size(program.queue_count()), -1);
     filled.clear();
     for (const InstructionId id : program.ids_of(rank)) {
-      int& track = track_of_queue[static_cast<std::size_t>(queue_of(program, id))];
+      int& track = track_of_queue[as_size(queue_of(program, id))];
       if (track < 0) {
         track = static_cast<int>(filled.size());
         filled.push_back(0);
       }
       track_[id.index()] = static_cast<std::uint32_t>(track);
-      position_[id.index()] = filled[static_cast<std::size_t>(track)]++;
+      position_[id.index()] = filled[as_size(track)]++;
     }
     tracks_ = std::max(tracks_, filled.size());
   }

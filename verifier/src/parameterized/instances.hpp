@@ -45,7 +45,7 @@ struct Instances {
   std::vector<int> lost;                              ///< instructions whose key the table does not have
 
   [[nodiscard]] std::int64_t count(int number) const {
-    const auto s = static_cast<std::size_t>(number);
+    const auto s = as_size(number);
     return s < of_series.size() ? static_cast<std::int64_t>(of_series[s].size()) : 0;
   }
 };

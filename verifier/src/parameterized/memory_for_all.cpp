@@ -31,8 +31,7 @@ std::string text_of(const AffineCount& bytes) {
 PeriodicProgram with_ends_apart(PeriodicProgram family, bool eager) {
   const auto joined = std::exchange(family.events, {});
   const auto add_event = [&](std::vector<int> members) {
-    for (const int s : members)
-      family.series[static_cast<std::size_t>(s)].event = static_cast<int>(family.events.size());
+    for (const int s : members) family.series[as_size(s)].event = static_cast<int>(family.events.size());
     family.events.push_back(std::move(members));
   };
   const auto wait_for_start_of = [&](int member, int after) {
@@ -41,7 +40,7 @@ PeriodicProgram with_ends_apart(PeriodicProgram family, bool eager) {
     }
   };
   for (const std::vector<int>& members : joined) {
-    const OpKind kind = family.series[static_cast<std::size_t>(members.front())].actions.front().kind;
+    const OpKind kind = family.series[as_size(members.front())].actions.front().kind;
     const bool meets = is_collective(kind);
     if (members.size() == 1 || (!meets && !eager)) {
       add_event(members);
@@ -222,7 +221,7 @@ class BoundSearch {
       return question_.deadline.over() ? "time limit reached"
                                        : "the worst case of one number of microbatches is not known";
     for (int r = 0; r < family_.ranks; ++r) {
-      const auto rank = static_cast<std::size_t>(r);
+      const auto rank = as_size(r);
       const std::int64_t growth = std::max<std::int64_t>((*at_next)[rank] - (*at_k)[rank], 0);
       bounds_.push_back(
           {RankId(r), {(*at_k)[rank] - growth * k, growth}, family_.rule.period, family_.microbatches(k)});
@@ -317,7 +316,7 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
   if (!analyzed.order().complete) return std::nullopt;
   const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), of_ranks.sizes);
   constexpr Bytes kMax = std::numeric_limits<Bytes>::max();
-  std::vector<Bytes> result(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  std::vector<Bytes> result(as_size(program.pipeline().ranks()), 0);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     Bytes& all = result[analyzed.tensors().tensors[t].rank.index()];
     all = bytes[t] > kMax - all ? kMax : all + bytes[t];

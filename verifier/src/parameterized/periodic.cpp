@@ -33,7 +33,7 @@ std::vector<ShiftedWait> shifted_waits(const Sample& sample) {
   std::vector<std::vector<ShiftedWait>> newest(sample.instances.of_series.size());
   for (const InstructionId id : sample.program.ids()) {
     const auto predecessors = sample.graph.predecessors_of(id);
-    std::vector<ShiftedWait>& before = newest[static_cast<std::size_t>(sample.series(id))];
+    std::vector<ShiftedWait>& before = newest[as_size(sample.series(id))];
     if (before.size() < predecessors.size()) before.resize(predecessors.size(), {-1, -1, 0});
     for (std::size_t p = 0; p < predecessors.size(); ++p) {
       const ShiftedWait wait{sample.series(predecessors[p]), sample.series(id),
@@ -60,7 +60,7 @@ class PairFit {
   [[nodiscard]] bool holds() const { return holds_; }
   void append_to(std::vector<SeriesWait>& waits, const ShiftedWait& pair) const {
     for (std::int64_t slope = -1; slope <= 1; ++slope) {
-      if (const auto& best = best_[static_cast<std::size_t>(slope + 1)])
+      if (const auto& best = best_[as_size(slope + 1)])
         waits.push_back({pair.before, pair.after, {*best, slope}});
     }
   }
@@ -71,7 +71,7 @@ class PairFit {
       ShiftedWait moved = wait;
       moved.shift += slope;
       if (!std::ranges::binary_search(next_, moved)) continue;
-      auto& best = best_[static_cast<std::size_t>(slope + 1)];
+      auto& best = best_[as_size(slope + 1)];
       best = std::max(best.value_or(wait.shift - slope * k_), wait.shift - slope * k_);
       return;
     }
@@ -85,7 +85,7 @@ class PairFit {
 };
 
 std::string text_of(const Sample& sample, int series) {
-  const InstructionId id = sample.instances.of_series[static_cast<std::size_t>(series)].front();
+  const InstructionId id = sample.instances.of_series[as_size(series)].front();
   return "rank " + std::to_string(sample.program.rank_of(id).value()) + ": " +
          actions_text(sample.program, id);
 }
@@ -126,8 +126,8 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
   const std::int64_t count = a.instances.count(number);
   const std::int64_t next = b.instances.count(number);
   if (count == 0 || next == 0) return refused("an instruction occurs for some numbers of periods only");
-  const InstructionId first = a.instances.of_series[static_cast<std::size_t>(number)].front();
-  const InstructionId first_next = b.instances.of_series[static_cast<std::size_t>(number)].front();
+  const InstructionId first = a.instances.of_series[as_size(number)].front();
+  const InstructionId first_next = b.instances.of_series[as_size(number)].front();
   Series series;
   series.rank = a.program.rank_of(first);
   series.actions.assign(a.program.actions(first).begin(), a.program.actions(first).end());
@@ -138,7 +138,7 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
   }
   // One instance tells no stride; one period more adds the second.
   const Sample& several = count > 1 ? a : b;
-  const auto& instances = several.instances.of_series[static_cast<std::size_t>(number)];
+  const auto& instances = several.instances.of_series[as_size(number)];
   if (instances.size() > 1)
     series.stride = microbatch_of(several, instances[1]) - microbatch_of(several, instances[0]);
   series.count = line(count, next, a.k);
@@ -150,10 +150,9 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
 void fit_events(const Sample& sample, PeriodicProgram& family) {
   const auto join = [&](std::vector<int> members) {
     for (const int s : members) {
-      if (family.series[static_cast<std::size_t>(s)].event >= 0) return;
+      if (family.series[as_size(s)].event >= 0) return;
     }
-    for (const int s : members)
-      family.series[static_cast<std::size_t>(s)].event = static_cast<int>(family.events.size());
+    for (const int s : members) family.series[as_size(s)].event = static_cast<int>(family.events.size());
     family.events.push_back(std::move(members));
   };
   for (const Message& message : sample.graph.messages) {
@@ -165,7 +164,7 @@ void fit_events(const Sample& sample, PeriodicProgram& family) {
     join(std::move(members));
   }
   for (int s = 0; s < static_cast<int>(family.series.size()); ++s) {
-    if (!is_communication(family.series[static_cast<std::size_t>(s)].actions.front().kind)) join({s});
+    if (!is_communication(family.series[as_size(s)].actions.front().kind)) join({s});
   }
 }
 
@@ -189,13 +188,13 @@ class MemberCheck {
 
  private:
   [[nodiscard]] std::span<const InstructionId> ids(int series) const {
-    const auto s = static_cast<std::size_t>(series);
+    const auto s = as_size(series);
     if (s >= sample_.instances.of_series.size()) return {};
     return sample_.instances.of_series[s];
   }
 
   [[nodiscard]] Expected<void> check_series(int number) const {
-    const Series& series = family_.series[static_cast<std::size_t>(number)];
+    const Series& series = family_.series[as_size(number)];
     if (sample_.instances.count(number) != series.count.at(sample_.k))
       return refused("rank ", std::to_string(series.rank.value()), " has another number of some instruction");
     const auto instances = ids(number);
@@ -243,7 +242,7 @@ class MemberCheck {
         const std::int64_t needed =
             std::min(static_cast<std::int64_t>(i) + shift, static_cast<std::int64_t>(before.size()));
         if (needed <= 0) continue;
-        if (!sample_.order.precedes(before[static_cast<std::size_t>(needed - 1)], after[i]))
+        if (!sample_.order.precedes(before[as_size(needed - 1)], after[i]))
           return refused(text_of(sample_, wait.after), " lacks a wait for ", text_of(sample_, wait.before),
                          " that others of its kind have");
       }
@@ -252,12 +251,12 @@ class MemberCheck {
   }
 
   [[nodiscard]] Expected<void> check_together(std::span<const InstructionId> members) const {
-    const int event = family_.series[static_cast<std::size_t>(sample_.series(members.front()))].event;
+    const int event = family_.series[as_size(sample_.series(members.front()))].event;
     const bool same = std::ranges::all_of(members, [&](InstructionId id) {
-      return family_.series[static_cast<std::size_t>(sample_.series(id))].event == event &&
+      return family_.series[as_size(sample_.series(id))].event == event &&
              sample_.index(id) == sample_.index(members.front());
     });
-    const bool all = event >= 0 && members.size() == family_.events[static_cast<std::size_t>(event)].size();
+    const bool all = event >= 0 && members.size() == family_.events[as_size(event)].size();
     if (!same || !all)
       return refused(actions_text(sample_.program, members.front()), " meets what others of its kind do not");
     return {};
@@ -331,7 +330,7 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
     PPSIM_RETURN_IF_ERROR(fit_series(a, b, s, family));
   }
   for (const auto& [key, s] : table.numbers()) {
-    Series& series = family.series[static_cast<std::size_t>(s)];
+    Series& series = family.series[as_size(s)];
     series.part = key[1];
     series.split = table.split(key_of(series.rank, series.actions, 0));
   }

@@ -17,11 +17,11 @@ struct RankingEdge {
 std::optional<std::vector<std::int64_t>> longest_paths(std::size_t nodes,
                                                        const std::vector<RankingEdge>& edges) {
   std::vector<std::size_t> begin(nodes + 1, 0);
-  for (const RankingEdge& e : edges) ++begin[static_cast<std::size_t>(e.before) + 1];
+  for (const RankingEdge& e : edges) ++begin[as_size(e.before) + 1];
   for (std::size_t n = 0; n < nodes; ++n) begin[n + 1] += begin[n];
   std::vector<RankingEdge> out(edges.size());
   std::vector<std::size_t> at(begin.begin(), begin.end() - 1);
-  for (const RankingEdge& e : edges) out[at[static_cast<std::size_t>(e.before)]++] = e;
+  for (const RankingEdge& e : edges) out[at[as_size(e.before)]++] = e;
 
   std::vector<std::int64_t> number(nodes, 0);
   std::vector<std::size_t> steps(nodes, 0);  // edges of the longest path that is known
@@ -33,7 +33,7 @@ std::optional<std::vector<std::int64_t>> longest_paths(std::size_t nodes,
     queue.pop_front();
     waiting[n] = 0;
     for (std::size_t e = begin[n]; e < begin[n + 1]; ++e) {
-      const auto to = static_cast<std::size_t>(out[e].after);
+      const auto to = as_size(out[e].after);
       if (number[to] >= number[n] + out[e].length) continue;
       number[to] = number[n] + out[e].length;
       steps[to] = steps[n] + 1;
@@ -49,8 +49,7 @@ std::vector<RankingEdge> edges_of(const PeriodicProgram& family) {
   std::vector<RankingEdge> edges;
   edges.reserve(family.waits.size());
   for (const SeriesWait& wait : family.waits) {
-    edges.push_back({family.series[static_cast<std::size_t>(wait.before)].event,
-                     family.series[static_cast<std::size_t>(wait.after)].event, 0});
+    edges.push_back({family.series[as_size(wait.before)].event, family.series[as_size(wait.after)].event, 0});
   }
   return edges;
 }
@@ -59,8 +58,8 @@ std::vector<RankingEdge> edges_of(const PeriodicProgram& family) {
 /// only grows with k, so the first k asks for most.
 std::int64_t distance(const PeriodicProgram& family, const Ranking& ranking, const SeriesWait& wait,
                       const RankingEdge& edge) {
-  const std::int64_t growth = wait.shift.per_period + ranking.phase[static_cast<std::size_t>(edge.before)] -
-                              ranking.phase[static_cast<std::size_t>(edge.after)];
+  const std::int64_t growth =
+      wait.shift.per_period + ranking.phase[as_size(edge.before)] - ranking.phase[as_size(edge.after)];
   return 1 + ranking.scale * (wait.shift.constant - 1 + growth * family.first);
 }
 
@@ -83,8 +82,8 @@ std::optional<Ranking> find_ranking(const PeriodicProgram& family) {
 bool ranks_all_waits(const PeriodicProgram& family, const Ranking& ranking) {
   const std::vector<RankingEdge> edges = edges_of(family);
   for (std::size_t w = 0; w < edges.size(); ++w) {
-    const auto before = static_cast<std::size_t>(edges[w].before);
-    const auto after = static_cast<std::size_t>(edges[w].after);
+    const auto before = as_size(edges[w].before);
+    const auto after = as_size(edges[w].after);
     const std::int64_t growth =
         family.waits[w].shift.per_period + ranking.phase[before] - ranking.phase[after];
     if (growth > 0) return false;

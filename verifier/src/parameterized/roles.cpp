@@ -84,7 +84,7 @@ class RoleFinder {
   }
 
   static std::vector<std::vector<int>> stages_of(const PeriodicProgram& family) {
-    std::vector<std::vector<int>> stages(static_cast<std::size_t>(family.ranks));
+    std::vector<std::vector<int>> stages(as_size(family.ranks));
     for (const Series& series : family.series) {
       for (const Action& action : series.actions) stages[series.rank.index()].push_back(action.subject);
     }
@@ -99,10 +99,10 @@ class RoleFinder {
     std::vector<int> role_of(family.events.size());
     std::vector<int> anchor(family.events.size());
     for (std::size_t e = 0; e < family.events.size(); ++e) {
-      anchor[e] = family.series[static_cast<std::size_t>(family.events[e].front())].rank.value();
+      anchor[e] = family.series[as_size(family.events[e].front())].rank.value();
       RoleKey key;
       for (const int s : family.events[e]) {
-        const Series& series = family.series[static_cast<std::size_t>(s)];
+        const Series& series = family.series[as_size(s)];
         MemberKey member{{}, apart(series.rank.value() - anchor[e], family.ranks)};
         for (const Action& action : series.actions)
           member.actions.emplace_back(action.kind, chunk_of(stages[series.rank.index()], action.subject),
@@ -112,9 +112,8 @@ class RoleFinder {
       role_of[e] = role(key);
     }
     for (const SeriesWait& wait : family.waits) {
-      const auto before =
-          static_cast<std::size_t>(family.series[static_cast<std::size_t>(wait.before)].event);
-      const auto after = static_cast<std::size_t>(family.series[static_cast<std::size_t>(wait.after)].event);
+      const auto before = as_size(family.series[as_size(wait.before)].event);
+      const auto after = as_size(family.series[as_size(wait.after)].event);
       const WaitKey key{role_of[before], role_of[after], apart(anchor[before] - anchor[after], family.ranks),
                         wait.shift.per_period};
       std::int64_t& shift =
@@ -153,8 +152,8 @@ class RoleFinder {
       last[{point.ranks, 0}] = point.rank;
       ++count[point.ranks];
     }
-    const std::string what = result_.roles[static_cast<std::size_t>(after)].name + " waits for " +
-                             result_.roles[static_cast<std::size_t>(before)].name;
+    const std::string what =
+        result_.roles[as_size(after)].name + " waits for " + result_.roles[as_size(before)].name;
     for (const PeriodicProgram& family : families_) {
       const SamplePoint p{family.ranks, 0};
       if (!first.contains(p) || last[p] - first[p] + 1 != count[family.ranks])

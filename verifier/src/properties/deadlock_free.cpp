@@ -16,7 +16,7 @@ namespace {
 std::size_t states_within_budget(const Program& program, const VerifyOptions& options) {
   const std::size_t state = 2 * program.size() + 512;
   const auto budget = options.memory_budget;
-  return budget ? static_cast<std::size_t>(*budget) / state : options.state_limit;
+  return budget ? as_size(*budget) / state : options.state_limit;
 }
 
 /// The verdict under a residency limit, for a Program that finishes without it.

@@ -11,8 +11,7 @@ std::optional<std::vector<Nanoseconds>> times_of(const PathGraph& paths, const C
   Nanoseconds all = 0;
   for (const PathPoint& point : paths.points) {
     if (point.cost_class == PathPoint::kNoCost) continue;
-    if (__builtin_add_overflow(all, durations[static_cast<std::size_t>(point.cost_class)], &all))
-      return std::nullopt;
+    if (__builtin_add_overflow(all, durations[as_size(point.cost_class)], &all)) return std::nullopt;
   }
   return end_times(paths, durations);
 }
@@ -22,7 +21,7 @@ LateEnd late_end(const VerifyOptions& options, const PathGraph& paths, const std
   LateEnd late{costs, ends[paths.end], *options.makespan_limit, {}};
   for (const std::uint32_t at : longest_path(paths, ends)) {
     const PathPoint& point = paths.points[at];
-    const Nanoseconds duration = costs(paths.classes[static_cast<std::size_t>(point.cost_class)]);
+    const Nanoseconds duration = costs(paths.classes[as_size(point.cost_class)]);
     if (duration > 0) late.critical_path.push_back({point.instruction, ends[at] - duration, ends[at]});
   }
   return late;

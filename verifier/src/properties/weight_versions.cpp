@@ -36,7 +36,7 @@ class RankVersions {
         pipeline_(program.pipeline()),
         rank_(rank),
         found_(found),
-        held_(static_cast<std::size_t>(pipeline_.blocks())) {
+        held_(as_size(pipeline_.blocks())) {
     for_each_action([&](InstructionId, const Action& a) {
       if (reads_weights(a.kind) && !is_padding(pipeline_, a)) expect(a);
       if (a.kind == OpKind::reduce_grad) reduced_[{a.block(), a.microbatch}] = true;
@@ -81,10 +81,10 @@ class RankVersions {
     const int version = pipeline_.version(a.stage(), a.mb());
     for (const BlockId block : pipeline_.blocks_of(a.stage())) {
       Held& held = held_[block.index()];
-      if (held.readers.size() <= static_cast<std::size_t>(version)) {
-        held.readers.resize(static_cast<std::size_t>(version) + 1);
+      if (held.readers.size() <= as_size(version)) {
+        held.readers.resize(as_size(version) + 1);
       }
-      Held::Readers& readers = held.readers[static_cast<std::size_t>(version)];
+      Held::Readers& readers = held.readers[as_size(version)];
       ++readers.left;
       readers.last = a;
       const int behind = pipeline_.spec().update[a.mb()] - version;
@@ -96,7 +96,7 @@ class RankVersions {
     const int version = pipeline_.version(a.stage(), a.mb());
     for (const BlockId block : pipeline_.blocks_of(a.stage())) {
       Held& held = held_[block.index()];
-      const int left = --held.readers[static_cast<std::size_t>(version)].left;
+      const int left = --held.readers[as_size(version)].left;
       if (version > held.newest) {
         broken(a, " reads version ", version, " of block ", block, ", of which the newest is ", held.newest);
       } else if (left == 0 && version < held.newest) {
@@ -126,7 +126,7 @@ class RankVersions {
              text(make_action(OpKind::reduce_grad, a.subject, *missing)));
     }
     if (a.update() < held.newest) return;
-    const auto old = static_cast<std::size_t>(held.newest);
+    const auto old = as_size(held.newest);
     held.newest = a.update() + 1;
     const bool kept = old < held.readers.size() && held.readers[old].left > 0;
     if (kept) ++held.count;
@@ -151,7 +151,7 @@ class RankVersions {
   /// Which older versions are kept, and for what.
   [[nodiscard]] std::string still_read(const Held& held) const {
     std::ostringstream out;
-    for (std::size_t v = 0; v < std::min(held.readers.size(), static_cast<std::size_t>(held.newest)); ++v) {
+    for (std::size_t v = 0; v < std::min(held.readers.size(), as_size(held.newest)); ++v) {
       if (held.readers[v].left > 0) out << "; " << text(held.readers[v].last) << " reads version " << v;
     }
     return out.str();

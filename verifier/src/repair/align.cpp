@@ -51,7 +51,7 @@ class Aligner {
         continue;
       }
       if (program_.instruction(order[i]).form != InstructionForm::single) return false;
-      const InstructionId other(row[static_cast<std::size_t>(limit)]);
+      const InstructionId other(row[as_size(limit)]);
       changes_.push_back({.kind = ChangeKind::move,
                           .what = place_of(program_, order[i]),
                           .other = place_of(program_, other),
@@ -77,12 +77,11 @@ class Aligner {
   static std::vector<InstructionDraft> reordered(const std::vector<InstructionDraft>& old, const Places& row,
                                                  std::int32_t first) {
     std::vector<int> place(old.size());
-    for (std::size_t i = 0; i < row.size(); ++i)
-      place[static_cast<std::size_t>(row[i] - first)] = static_cast<int>(i);
+    for (std::size_t i = 0; i < row.size(); ++i) place[as_size(row[i] - first)] = static_cast<int>(i);
     std::vector<InstructionDraft> result;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      InstructionDraft item = old[static_cast<std::size_t>(row[i] - first)];
-      for (int& after : item.after) after = place[static_cast<std::size_t>(after)];
+      InstructionDraft item = old[as_size(row[i] - first)];
+      for (int& after : item.after) after = place[as_size(after)];
       std::erase_if(item.after, [&](int after) { return after >= static_cast<int>(i); });
       std::ranges::sort(item.after);
       result.push_back(std::move(item));

@@ -20,7 +20,7 @@ WaitReason Breakers::reason(InstructionId first, InstructionId second) const {
   const auto waits = context_.graph.predecessors_of(second);
   const auto at = std::ranges::find(waits, first);
   PPSIM_CHECK(at != waits.end(), "a cycle along waits");
-  return context_.graph.reasons_of(second)[static_cast<std::size_t>(at - waits.begin())];
+  return context_.graph.reasons_of(second)[as_size(at - waits.begin())];
 }
 
 bool Breakers::blocks(InstructionId id) const {
@@ -43,7 +43,7 @@ void Breakers::take(const Candidate& candidate) { choices_.insert({search_.numbe
 PlaceKey Breakers::place_of(InstructionId original) const {
   const auto found = context_.proposal.touched.find(original);
   if (found == context_.proposal.touched.end()) return own_place(original);
-  const Candidate& change = search_.made_[static_cast<std::size_t>(found->second)];
+  const Candidate& change = search_.made_[as_size(found->second)];
   if (change.kind == ChangeKind::move) return place_after(change);
   return own_place(change.before ? change.what : change.anchor);
 }
@@ -72,7 +72,7 @@ void Breakers::splits(InstructionId first, InstructionId second) {
       is_transfer(program_.actions(first).front().kind) && is_transfer(program_.actions(second).front().kind);
   if (one && transfers) return;
   for (const int channel : channels) {
-    if (context_.proposal.is_split[static_cast<std::size_t>(channel)] == 0)
+    if (context_.proposal.is_split[as_size(channel)] == 0)
       take({.kind = ChangeKind::split, .channel = channel});
   }
 }
@@ -129,7 +129,7 @@ void Breakers::message(Event before, Event after) {
   const int channel = context_.channel[m];
   take({.kind = ChangeKind::credit,
         .channel = channel,
-        .level = context_.proposal.credits[static_cast<std::size_t>(channel)] + 1});
+        .level = context_.proposal.credits[as_size(channel)] + 1});
 }
 
 /// The change that the proposal makes to an instruction on the cycle.

@@ -23,7 +23,7 @@ bool contains(std::span<const InstructionId> ids, InstructionId id) {
 Candidates::Candidates(const Program& program, const ExecutionGraph& graph)
     : program_(program),
       graph_(graph),
-      known_(static_cast<std::size_t>(program.pipeline().ranks()), 0),
+      known_(as_size(program.pipeline().ranks()), 0),
       depend_(program.size()) {
   for (const Message& message : graph.messages) {
     const auto member = message.send_action - program.instruction(message.send).first_action;
@@ -40,7 +40,7 @@ int Candidates::channel_of(std::span<const InstructionId> ids, const Action& act
   for (const InstructionId id : ids) {
     const auto actions = program_.actions(id);
     const auto at = std::ranges::find(actions, action);
-    if (at != actions.end()) return channel_of(id, static_cast<std::size_t>(at - actions.begin()));
+    if (at != actions.end()) return channel_of(id, as_size(at - actions.begin()));
   }
   PPSIM_CHECK(false, "an action that none of its instructions holds");
 }
@@ -97,14 +97,14 @@ void Candidates::find_dependencies(RankId rank) {
   const std::int32_t first = program_.first(rank).value();
   const std::int32_t last = program_.last(rank).value();
   for (std::int32_t i = first; i < last; ++i) {
-    depend_[static_cast<std::size_t>(i)] = {first - 1, last};
+    depend_[as_size(i)] = {first - 1, last};
     provided.clear();
     for (const Action& action : program_.actions(at(i))) provided_facts(pipeline, action, rank, provided);
     for (const Fact& fact : provided) provider.emplace(fact, i);
   }
   std::vector<Requirement> required;
   for (std::int32_t i = first; i < last; ++i) {
-    Range& own = depend_[static_cast<std::size_t>(i)];
+    Range& own = depend_[as_size(i)];
     required.clear();
     for (const Action& action : program_.actions(at(i))) required_facts(pipeline, action, rank, required);
     for (const Requirement& requirement : required) {
@@ -112,7 +112,7 @@ void Candidates::find_dependencies(RankId rank) {
       // An order that is broken already keeps nothing in its place.
       if (found == provider.end() || found->second > i) continue;
       own.low = std::max(own.low, found->second);
-      Range& other = depend_[static_cast<std::size_t>(found->second)];
+      Range& other = depend_[as_size(found->second)];
       other.high = std::min(other.high, i);
     }
     for (const InstructionId after : program_.after(at(i))) {

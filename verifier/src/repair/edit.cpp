@@ -66,15 +66,13 @@ class RowEdit {
   [[nodiscard]] InstructionId id_of(std::size_t i) const {
     return InstructionId(first_ + static_cast<std::int32_t>(i));
   }
-  [[nodiscard]] std::size_t index_of(InstructionId id) const {
-    return static_cast<std::size_t>(id.value() - first_);
-  }
+  [[nodiscard]] std::size_t index_of(InstructionId id) const { return as_size(id.value() - first_); }
 
   bool renumber(InstructionDraft& draft, std::size_t i) {
     std::vector<int> after;
     for (const int on : draft.after) {
-      const int place = position_[static_cast<std::size_t>(on)];
-      const bool stood_behind = static_cast<std::size_t>(on) > i;
+      const int place = position_[as_size(on)];
+      const bool stood_behind = as_size(on) > i;
       if (place < position_[i] || (place > position_[i] && stood_behind && moved_[i] == 0)) {
         after.push_back(place);
       } else if (moved_[i] == 0) {
@@ -110,7 +108,7 @@ void split(const Program& program, const Candidates& candidates, std::span<const
   std::map<int, CommunicatorId> own;
   for (const Candidate& c : changes) {
     if (c.kind != ChangeKind::split) continue;
-    const ChannelKey& key = candidates.channels()[static_cast<std::size_t>(c.channel)];
+    const ChannelKey& key = candidates.channels()[as_size(c.channel)];
     own[c.channel] = CommunicatorId(static_cast<std::int32_t>(draft.communicators.size()));
     std::vector<RankId> members{std::min(key.source, key.destination), std::max(key.source, key.destination)};
     const std::string name = program.communicator(key.communicator).name;
@@ -121,7 +119,7 @@ void split(const Program& program, const Candidates& candidates, std::span<const
   if (own.empty()) return;
   for (const InstructionId id : program.ids()) {
     if (!is_transfer(program.actions(id).front().kind)) continue;
-    InstructionDraft& item = draft.rows[program.rank_of(id)][static_cast<std::size_t>(program.position(id))];
+    InstructionDraft& item = draft.rows[program.rank_of(id)][as_size(program.position(id))];
     for (std::size_t a = 0; a < item.actions.size(); ++a) {
       const auto found = own.find(candidates.channel_of(id, a));
       if (found != own.end()) item.communicators[a] = found->second;

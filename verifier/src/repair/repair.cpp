@@ -89,7 +89,7 @@ std::optional<int> credits_everywhere(const Program& program, const TransportCap
   if (finishes(program, capabilities, 0)) return 0;
   int enough = 1;
   while (!finishes(program, capabilities, enough)) {
-    if (static_cast<std::size_t>(enough) > program.size()) return std::nullopt;
+    if (as_size(enough) > program.size()) return std::nullopt;
     enough *= 2;
   }
   int few = enough / 2;  // does not do

@@ -81,9 +81,9 @@ Proposal Search::proposal_of(const std::vector<int>& numbers, Edited edited) con
                     std::vector<int>(channels, input_.capabilities.credits.value_or(0)),
                     std::vector<char>(channels, 0)};
   for (const int number : numbers) {
-    const Candidate& c = made_[static_cast<std::size_t>(number)];
+    const Candidate& c = made_[as_size(number)];
     proposal.changes.push_back(c);
-    const auto channel = static_cast<std::size_t>(std::max(c.channel, 0));
+    const auto channel = as_size(std::max(c.channel, 0));
     if (c.kind == ChangeKind::credit)
       proposal.credits[channel] = std::max(proposal.credits[channel], c.level);
     if (c.kind == ChangeKind::split) proposal.is_split[channel] = 1;
@@ -114,7 +114,7 @@ std::variant<Proposal, NoRepair, Unknown> Search::propose() {
         break;
     }
     std::vector<Candidate> changes;
-    for (const int number : answer.changes) changes.push_back(made_[static_cast<std::size_t>(number)]);
+    for (const int number : answer.changes) changes.push_back(made_[as_size(number)]);
     auto edited = apply(input_.program, candidates_, changes);
     if (edited) return proposal_of(answer.changes, *std::move(edited));
     set_.require(none_of_all(answer.changes));
@@ -159,9 +159,9 @@ std::variant<bool, NoRepair> Search::learn(const Proposal& proposal) {
     const Message& message = graph.messages[m];
     const Action& sent = program.all_actions()[message.send_action];
     channel[m] = message.previous >= 0
-                     ? channel[static_cast<std::size_t>(message.previous)]
+                     ? channel[as_size(message.previous)]
                      : candidates_.channel_of(proposal.edited.originals[message.send.index()], sent);
-    credits[m] = proposal.credits[static_cast<std::size_t>(channel[m])];
+    credits[m] = proposal.credits[as_size(channel[m])];
   }
   const WaitEvents events(graph, credits);
   const auto cycles = events.cycles(program);
@@ -187,7 +187,7 @@ Change Search::describe(const Candidate& candidate) const {
   if (candidate.what.valid()) change.what = place_of(input_.program, candidate.what);
   if (candidate.anchor.valid()) change.other = place_of(input_.program, candidate.anchor);
   if (candidate.channel < 0) return change;
-  const ChannelKey& key = candidates_.channels()[static_cast<std::size_t>(candidate.channel)];
+  const ChannelKey& key = candidates_.channels()[as_size(candidate.channel)];
   change.communicator = input_.program.communicator(key.communicator).name;
   change.source = key.source;
   change.destination = key.destination;

@@ -34,7 +34,7 @@ void for_each_duration(const SynthesisRequest& request, Visit&& visit) {
 }
 
 void describe_broken_placement(const SynthesisRequest& request, std::ostringstream& text) {
-  std::vector<bool> used(static_cast<std::size_t>(std::max(0, request.ranks)), false);
+  std::vector<bool> used(as_size(std::max(0, request.ranks)), false);
   for (std::size_t s = 0; s < request.placement.size(); ++s) {
     const RankId rank = request.placement[s];
     if (rank.value() >= 0 && rank.value() < request.ranks) {
@@ -131,15 +131,15 @@ ChainModel::ChainModel(const SynthesisRequest& request, Nanoseconds unit)
 }
 
 void ChainModel::place(const SynthesisRequest& request) {
-  stages_of_.resize(static_cast<std::size_t>(ranks_));
+  stages_of_.resize(as_size(ranks_));
   for (const RankId rank : placement_of(request)) {
     const int stage = stages();
     one_stage_each_ = one_stage_each_ && rank == RankId(stage);
     placement_.push_back(rank.value());
     stages_of_[rank.index()].push_back(stage);
     // Of all live microbatches of a stage at least what its W or B will give back is there.
-    const auto first = static_cast<std::size_t>(strand(stage, 0));
-    const auto last = static_cast<std::size_t>(strand(stage, phases() - 1));
+    const auto first = as_size(strand(stage, 0));
+    const auto last = as_size(strand(stage, phases() - 1));
     limits_.push_back(fitting(certain_.capacity[rank.index()],
                               std::min(certain_.take[first], certain_.give[last]), microbatches_));
   }
@@ -168,7 +168,7 @@ Slot ChainModel::time_of_everything() const {
 /// The first F of a rank starts at once where the stages before it are the first of their ranks, too.
 /// Elsewhere it can be put off, at most by as long as everything takes one after the other.
 void ChainModel::start_clocks(const SynthesisRequest& request) {
-  clock_starts_.assign(static_cast<std::size_t>(ranks_), 0);
+  clock_starts_.assign(as_size(ranks_), 0);
   if (request.objective == Objective::makespan) return;
   const Slot all = time_of_everything();
   Slot clock = 0;
@@ -177,7 +177,7 @@ void ChainModel::start_clocks(const SynthesisRequest& request) {
     const int rank = rank_of_stage(s);
     const bool first = stages_of(rank).front() == s;
     at_once = at_once && first;
-    if (first) clock_starts_[static_cast<std::size_t>(rank)] = at_once ? clock : all;
+    if (first) clock_starts_[as_size(rank)] = at_once ? clock : all;
     if (s + 1 < stages()) clock += duration(s, 0) + transfer(s, s + 1);
   }
 }
@@ -219,24 +219,24 @@ void ChainModel::keep_order() {
 }
 
 void ChainModel::sort_tasks() {
-  const auto count = static_cast<std::size_t>(tasks());
+  const auto count = as_size(tasks());
   std::vector<std::size_t> begin(count + 1, 0);
   std::vector<int> waits(count, 0);
   for (const Precedence& p : precedences_) {
-    ++begin[static_cast<std::size_t>(p.before) + 1];
-    ++waits[static_cast<std::size_t>(p.after)];
+    ++begin[as_size(p.before) + 1];
+    ++waits[as_size(p.after)];
   }
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   std::vector<int> followers(precedences_.size());
   std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
-  for (const Precedence& p : precedences_) followers[next[static_cast<std::size_t>(p.before)]++] = p.after;
+  for (const Precedence& p : precedences_) followers[next[as_size(p.before)]++] = p.after;
   for (std::size_t t = 0; t < count; ++t) {
     if (waits[t] == 0) order_.push_back(static_cast<int>(t));
   }
   for (std::size_t done = 0; done < order_.size(); ++done) {
-    const auto from = static_cast<std::size_t>(order_[done]);
+    const auto from = as_size(order_[done]);
     for (std::size_t f = begin[from]; f < begin[from + 1]; ++f) {
-      if (--waits[static_cast<std::size_t>(followers[f])] == 0) order_.push_back(followers[f]);
+      if (--waits[as_size(followers[f])] == 0) order_.push_back(followers[f]);
     }
   }
   PPSIM_CHECK(order_.size() == count, "a limit of one or more lets a chain finish");

@@ -47,32 +47,28 @@ class ChainModel {
   [[nodiscard]] int stage_of(int task) const { return strand_of(task) / phases(); }
   [[nodiscard]] int phase_of(int task) const { return strand_of(task) % phases(); }
   [[nodiscard]] int microbatch_of(int task) const { return task % microbatches_; }
-  [[nodiscard]] int rank_of_stage(int stage) const { return placement_[static_cast<std::size_t>(stage)]; }
+  [[nodiscard]] int rank_of_stage(int stage) const { return placement_[as_size(stage)]; }
   [[nodiscard]] int rank_of(int task) const { return rank_of_stage(stage_of(task)); }
   /// The stages of a rank, ascending.
-  [[nodiscard]] const std::vector<int>& stages_of(int rank) const {
-    return stages_of_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const std::vector<int>& stages_of(int rank) const { return stages_of_[as_size(rank)]; }
 
   [[nodiscard]] Slot duration(int stage, int phase) const {
-    return durations_[static_cast<std::size_t>(strand(stage, phase))];
+    return durations_[as_size(strand(stage, phase))];
   }
-  [[nodiscard]] Slot duration(int task) const {
-    return durations_[static_cast<std::size_t>(task / microbatches_)];
-  }
+  [[nodiscard]] Slot duration(int task) const { return durations_[as_size(task / microbatches_)]; }
   /// Of an activation or a gradient between stages next to each other; none on one rank.
   [[nodiscard]] Slot transfer(int from, int to) const {
-    return from < to ? forward_[static_cast<std::size_t>(from)] : backward_[static_cast<std::size_t>(to)];
+    return from < to ? forward_[as_size(from)] : backward_[as_size(to)];
   }
   /// The clock of a rank begins here, or before: 0 for the makespan, its earliest start for the span.
-  [[nodiscard]] Slot clock_start(int rank) const { return clock_starts_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Slot clock_start(int rank) const { return clock_starts_[as_size(rank)]; }
   /// The longest lag of a precedence.
   [[nodiscard]] Slot longest_lag() const { return longest_lag_; }
   /// From the start of a microbatch's F of a stage to the end of its W or B there, when nothing else runs.
   [[nodiscard]] Slot round_trip(int stage) const;
 
   /// Microbatches of a stage that can be live at a time, at most.
-  [[nodiscard]] int limit(int stage) const { return limits_[static_cast<std::size_t>(stage)]; }
+  [[nodiscard]] int limit(int stage) const { return limits_[as_size(stage)]; }
   /// What is certain to take room in every timing.
   [[nodiscard]] const Rooms& certain_rooms() const { return certain_; }
 

@@ -121,7 +121,7 @@ void Clauses::add_at_most(const std::vector<Literal>& literals, int most) {
     if (!literal.is_true() && !literal.is_false()) some.literals.push_back(literal);
   }
   if (some.most < 0) return add({});
-  if (static_cast<std::size_t>(some.most) < some.literals.size()) at_most_.push_back(std::move(some));
+  if (as_size(some.most) < some.literals.size()) at_most_.push_back(std::move(some));
 }
 
 ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking) {

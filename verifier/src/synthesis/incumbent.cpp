@@ -24,7 +24,7 @@ Schedule build(const SynthesisRequest& request, const TaskRows& rows) {
   for (const auto& row : rows) {
     for (const int task : row) {
       const int strand = task / request.microbatches;
-      builder.add(kinds[static_cast<std::size_t>(strand % phases)], StageId(strand / phases),
+      builder.add(kinds[as_size(strand % phases)], StageId(strand / phases),
                   MicrobatchId(task % request.microbatches));
     }
   }
@@ -36,11 +36,9 @@ Schedule build(const SynthesisRequest& request, const TaskRows& rows) {
 }  // namespace
 
 TaskRows rows_of(const ChainModel& model, const std::vector<Slot>& starts) {
-  TaskRows rows(static_cast<std::size_t>(model.ranks()));
-  for (int task = 0; task < model.tasks(); ++task)
-    rows[static_cast<std::size_t>(model.rank_of(task))].push_back(task);
-  for (auto& row : rows)
-    std::ranges::stable_sort(row, {}, [&](int task) { return starts[static_cast<std::size_t>(task)]; });
+  TaskRows rows(as_size(model.ranks()));
+  for (int task = 0; task < model.tasks(); ++task) rows[as_size(model.rank_of(task))].push_back(task);
+  for (auto& row : rows) std::ranges::stable_sort(row, {}, [&](int task) { return starts[as_size(task)]; });
   return rows;
 }
 
@@ -93,7 +91,7 @@ std::vector<Bytes> Incumbent::offer(const TaskRows& rows, const Found& found) {
 
 TaskRows Incumbent::rows() const {
   const auto phases = static_cast<int>(phases_of(request_.backward).size());
-  std::vector<int> next(placement_of(request_).size() * static_cast<std::size_t>(phases), 0);
+  std::vector<int> next(placement_of(request_).size() * as_size(phases), 0);
   TaskRows rows;
   for (int r = 0; r < request_.ranks; ++r) {
     rows.emplace_back();
@@ -101,7 +99,7 @@ TaskRows Incumbent::rows() const {
       for (const Action& action : step.actions()) {
         const int phase = action.kind == OpKind::forward ? 0 : action.kind == OpKind::backward_weight ? 2 : 1;
         const int strand = action.stage().value() * phases + phase;
-        rows.back().push_back(strand * request_.microbatches + next[static_cast<std::size_t>(strand)]++);
+        rows.back().push_back(strand * request_.microbatches + next[as_size(strand)]++);
       }
     }
   }
@@ -125,7 +123,7 @@ std::string_view objective_name(Objective objective) {
 Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& costs, Objective objective) {
   PPSIM_ASSIGN_OR_RETURN(const auto times, earliest_times(schedule, costs));
   if (objective == Objective::makespan) return times.makespan;
-  std::vector<Nanoseconds> first(static_cast<std::size_t>(schedule.pipeline().ranks()), -1);
+  std::vector<Nanoseconds> first(as_size(schedule.pipeline().ranks()), -1);
   Nanoseconds span = 0;
   for (const EarliestTimes::Item& item : times.walk) {
     Nanoseconds& start = first[item.rank.index()];

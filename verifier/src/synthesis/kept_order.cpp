@@ -29,11 +29,11 @@ bool ascends(const Schedule& schedule, RankId rank) {
 
 KeptOrder kept_order_of(const SynthesisRequest& request) {
   if (!request.kept_order) return {};
-  KeptOrder result(static_cast<std::size_t>(request.ranks));
+  KeptOrder result(as_size(request.ranks));
   for (int r = 0; r < request.ranks; ++r) {
     for (const Step& step : request.kept_order->row(RankId(r))) {
       for (const Action& action : step.actions()) {
-        if (!is_weight(action)) result[static_cast<std::size_t>(r)].push_back(action.kind == OpKind::forward);
+        if (!is_weight(action)) result[as_size(r)].push_back(action.kind == OpKind::forward);
       }
     }
   }

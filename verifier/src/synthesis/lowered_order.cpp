@@ -46,7 +46,7 @@ std::vector<Bytes> bytes_over(const Schedule& schedule, const SynthesisRequest& 
   options.stopped = request.stopped;
   options.properties = {Property::memory};
   const Bytes limit = request.bytes->per_rank;
-  std::vector<Bytes> over(static_cast<std::size_t>(request.ranks), limit / kUnknownShare + 1);
+  std::vector<Bytes> over(as_size(request.ranks), limit / kUnknownShare + 1);
   for (const WorstCase& worst : verify(lowered(schedule, request.costs), options).memory)
     over[worst.rank.index()] = std::max<Bytes>(0, worst.bytes - limit);
   if (std::ranges::all_of(over, [](Bytes bytes) { return bytes == 0; })) over.clear();

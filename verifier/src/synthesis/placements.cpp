@@ -8,11 +8,11 @@ namespace {
 /// Calls visit for every placement until it returns false.
 class Placements {
  public:
-  Placements(int ranks, int chunks) : chunks_(chunks), used_(static_cast<std::size_t>(ranks)) {}
+  Placements(int ranks, int chunks) : chunks_(chunks), used_(as_size(ranks)) {}
 
   template <class Visit>
   bool visit_all(Visit&& visit) {
-    if (placement_.size() == used_.size() * static_cast<std::size_t>(chunks_)) return visit(placement_);
+    if (placement_.size() == used_.size() * as_size(chunks_)) return visit(placement_);
     for (std::size_t r = 0; r < used_.size(); ++r) {
       if (used_[r] == chunks_) continue;
       const bool opens = used_[r] == 0;

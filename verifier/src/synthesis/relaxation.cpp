@@ -46,7 +46,7 @@ class Shifts {
   }
 
  private:
-  [[nodiscard]] int min_limit(int stage) const { return min_limit_[static_cast<std::size_t>(stage)]; }
+  [[nodiscard]] int min_limit(int stage) const { return min_limit_[as_size(stage)]; }
 
   const ChainModel& model_;
   std::vector<int> min_limit_;  // of the stages up to one
@@ -73,8 +73,8 @@ class Relaxer {
   }
 
   Relaxation run() {
-    result_.head.assign(static_cast<std::size_t>(model_.tasks()), 0);
-    result_.tail.assign(static_cast<std::size_t>(model_.tasks()), 0);
+    result_.head.assign(as_size(model_.tasks()), 0);
+    result_.tail.assign(as_size(model_.tasks()), 0);
     find_heads();
     find_tails();
     for (int r = 0; r < model_.ranks(); ++r)
@@ -83,9 +83,7 @@ class Relaxer {
   }
 
  private:
-  [[nodiscard]] const std::vector<int>& strands_of(int rank) const {
-    return strands_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const std::vector<int>& strands_of(int rank) const { return strands_[as_size(rank)]; }
 
   void find_predecessors(int task) {
     near_.clear();
@@ -119,7 +117,7 @@ class Relaxer {
       for (Range& range : near_) {
         if (range.begin == range.end) continue;
         const int task = range.strand * model_.microbatches() + (before ? range.end - 1 : range.begin);
-        const Slot now = times[static_cast<std::size_t>(task)];
+        const Slot now = times[as_size(task)];
         if (chosen != nullptr && now <= time) continue;
         chosen = &range;
         time = now;
@@ -133,26 +131,26 @@ class Relaxer {
   }
 
   void find_heads() {
-    std::vector<std::vector<Precedence>> into(static_cast<std::size_t>(model_.tasks()));
-    for (const Precedence& p : model_.precedences()) into[static_cast<std::size_t>(p.after)].push_back(p);
+    std::vector<std::vector<Precedence>> into(as_size(model_.tasks()));
+    for (const Precedence& p : model_.precedences()) into[as_size(p.after)].push_back(p);
     for (const int task : model_.order()) {
-      Slot& head = result_.head[static_cast<std::size_t>(task)];
-      for (const Precedence& p : into[static_cast<std::size_t>(task)])
-        head = std::max(head, result_.head[static_cast<std::size_t>(p.before)] + p.lag);
+      Slot& head = result_.head[as_size(task)];
+      for (const Precedence& p : into[as_size(task)])
+        head = std::max(head, result_.head[as_size(p.before)] + p.lag);
       find_predecessors(task);
       if (!near_.empty()) head = std::max(head, packed(result_.head, true));
     }
   }
 
   void find_tails() {
-    std::vector<std::vector<Precedence>> from(static_cast<std::size_t>(model_.tasks()));
-    for (const Precedence& p : model_.precedences()) from[static_cast<std::size_t>(p.before)].push_back(p);
+    std::vector<std::vector<Precedence>> from(as_size(model_.tasks()));
+    for (const Precedence& p : model_.precedences()) from[as_size(p.before)].push_back(p);
     for (auto at = model_.order().rbegin(); at != model_.order().rend(); ++at) {
       const int task = *at;
-      Slot& tail = result_.tail[static_cast<std::size_t>(task)];
+      Slot& tail = result_.tail[as_size(task)];
       tail = -model_.clock_start(model_.rank_of(task));
-      for (const Precedence& p : from[static_cast<std::size_t>(task)]) {
-        const Slot behind = result_.tail[static_cast<std::size_t>(p.after)] + model_.duration(p.after);
+      for (const Precedence& p : from[as_size(task)]) {
+        const Slot behind = result_.tail[as_size(p.after)] + model_.duration(p.after);
         tail = std::max(tail, behind + p.lag - model_.duration(task));
       }
       find_successors(task);
@@ -160,8 +158,8 @@ class Relaxer {
     }
   }
 
-  [[nodiscard]] Slot head(int task) const { return result_.head[static_cast<std::size_t>(task)]; }
-  [[nodiscard]] Slot tail(int task) const { return result_.tail[static_cast<std::size_t>(task)]; }
+  [[nodiscard]] Slot head(int task) const { return result_.head[as_size(task)]; }
+  [[nodiscard]] Slot tail(int task) const { return result_.tail[as_size(task)]; }
 
   /// max over pairs of thresholds of head + durations of the rank's tasks with at least that head and tail +
   /// tail; and what the rank computes.
@@ -201,8 +199,8 @@ class Relaxer {
     Slot begin = first;
     Slot end = first;
     for (const int stage : model_.stages_of(rank)) {
-      const auto strand = static_cast<std::size_t>(model_.strand(stage, 0));
-      const auto back = static_cast<std::size_t>(model_.strand(stage, model_.phases() - 1));
+      const auto strand = as_size(model_.strand(stage, 0));
+      const auto back = as_size(model_.strand(stage, model_.phases() - 1));
       // All stages hold at least this from the start of F to the end of W or B.
       const Bytes held = std::min(rooms.take[strand], rooms.give[back]);
       const long double count = model_.microbatches();
@@ -214,8 +212,7 @@ class Relaxer {
       begin = std::min(begin, head(model_.task(stage, 0, 0)));
       end = std::min(end, tail(model_.task(stage, model_.phases() - 1, model_.microbatches() - 1)));
     }
-    const long double room =
-        std::min(all, static_cast<long double>(rooms.capacity[static_cast<std::size_t>(rank)]));
+    const long double room = std::min(all, static_cast<long double>(rooms.capacity[as_size(rank)]));
     if (step <= 0 || room <= 0) return 0;
     for (long double held = static_cast<long double>(step); held < room;
          held += static_cast<long double>(step))

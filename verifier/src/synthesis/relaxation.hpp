@@ -17,7 +17,7 @@ struct Relaxation {
 
   /// The latest start when the objective is at most `bound`.
   [[nodiscard]] Slot latest(const ChainModel& model, int task, Slot bound) const {
-    return bound - tail[static_cast<std::size_t>(task)] - model.duration(task);
+    return bound - tail[as_size(task)] - model.duration(task);
   }
 };
 

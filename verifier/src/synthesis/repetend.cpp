@@ -60,15 +60,15 @@ std::vector<Slot> unrolled(const Repetend& repetend, const ChainModel& whole) {
   const ChainModel& model = repetend.model;
   const Repetition& repetition = repetend.repetition;
   const int rounds = (whole.microbatches() - model.microbatches()) / repetition.microbatches;
-  std::vector<Slot> result(static_cast<std::size_t>(whole.tasks()));
+  std::vector<Slot> result(as_size(whole.tasks()));
   for (int task = 0; task < model.tasks(); ++task) {
-    const Slot start = repetend.starts[static_cast<std::size_t>(task)];
+    const Slot start = repetend.starts[as_size(task)];
     const int first = start < repetition.cut + repetition.period ? 0 : rounds;
     const int last = start < repetition.cut ? 0 : rounds;
     for (int round = first; round <= last; ++round) {
       const int microbatch = model.microbatch_of(task) + round * repetition.microbatches;
       const int target = whole.task(model.stage_of(task), model.phase_of(task), microbatch);
-      result[static_cast<std::size_t>(target)] = start + round * repetition.period;
+      result[as_size(target)] = start + round * repetition.period;
     }
   }
   return result;

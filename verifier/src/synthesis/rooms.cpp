@@ -24,8 +24,7 @@ class ByteRooms {
         usual_(usual),
         rooms_{.take = std::vector<Bytes>(placement_.size() * kinds_.size(), 0),
                .give = {},
-               .capacity =
-                   std::vector<Bytes>(static_cast<std::size_t>(request.ranks), request.bytes->per_rank)} {
+               .capacity = std::vector<Bytes>(as_size(request.ranks), request.bytes->per_rank)} {
     rooms_.give = rooms_.take;
   }
 
@@ -48,7 +47,7 @@ class ByteRooms {
   [[nodiscard]] bool together(std::size_t a, std::size_t b) const { return placement_[a] == placement_[b]; }
 
   [[nodiscard]] Held held_by(std::int32_t stage) const {
-    const auto s = static_cast<std::size_t>(stage);
+    const auto s = as_size(stage);
     const bool last = s + 1 == placement_.size();
     Held held{.saved_for_input = size(TensorKind::saved_for_input, stage),
               .saved_for_weight = size(TensorKind::saved_for_weight, stage),
@@ -96,10 +95,9 @@ class ByteRooms {
 Rooms activation_rooms(const SynthesisRequest& request) {
   const std::size_t phases = phases_of(request.backward).size();
   const std::size_t strands = placement_of(request).size() * phases;
-  Rooms rooms{
-      .take = std::vector<Bytes>(strands, 0),
-      .give = std::vector<Bytes>(strands, 0),
-      .capacity = std::vector<Bytes>(static_cast<std::size_t>(request.ranks), request.activation_limit)};
+  Rooms rooms{.take = std::vector<Bytes>(strands, 0),
+              .give = std::vector<Bytes>(strands, 0),
+              .capacity = std::vector<Bytes>(as_size(request.ranks), request.activation_limit)};
   for (std::size_t strand = 0; strand < strands; strand += phases) {
     rooms.take[strand] = 1;
     rooms.give[strand + phases - 1] = 1;

@@ -26,17 +26,14 @@ class StartEncoding {
     std::vector<Slot> result;
     for (int task = 0; task < model_.tasks(); ++task) {
       Slot start = first(task);
-      while (start < last(task) && values[static_cast<std::size_t>(at_least(task, start + 1).number())])
-        ++start;
+      while (start < last(task) && values[as_size(at_least(task, start + 1).number())]) ++start;
       result.push_back(start);
     }
     return result;
   }
 
  private:
-  [[nodiscard]] Slot first(int task) const {
-    return question_.relaxation.head[static_cast<std::size_t>(task)];
-  }
+  [[nodiscard]] Slot first(int task) const { return question_.relaxation.head[as_size(task)]; }
   [[nodiscard]] Slot last(int task) const {
     return question_.relaxation.latest(model_, task, question_.bound);
   }
@@ -45,8 +42,7 @@ class StartEncoding {
   [[nodiscard]] Literal at_least(int task, Slot time) const {
     if (time <= first(task)) return Literal::constant(true);
     if (time > last(task)) return Literal::constant(false);
-    return Literal::variable(offsets_[static_cast<std::size_t>(task)] + static_cast<int>(time - first(task)) -
-                             1);
+    return Literal::variable(offsets_[as_size(task)] + static_cast<int>(time - first(task)) - 1);
   }
 
   void number_starts() {
@@ -67,7 +63,7 @@ class StartEncoding {
     std::vector<std::vector<Literal>> running;
     for (const int stage : model_.stages_of(rank)) {
       for (int phase = 0; phase < model_.phases(); ++phase) {
-        running.emplace_back(static_cast<std::size_t>(end - begin), Literal::constant(false));
+        running.emplace_back(as_size(end - begin), Literal::constant(false));
         for (int i = 0; i < model_.microbatches(); ++i)
           announce(model_.task(stage, phase, i), begin, running.back());
       }
@@ -98,7 +94,7 @@ class StartEncoding {
   void find_room(int rank) {
     const auto [begin, end] = horizon(rank);
     const int last_phase = model_.phases() - 1;
-    const auto limit = static_cast<int>(model_.certain_rooms().capacity[static_cast<std::size_t>(rank)]);
+    const auto limit = static_cast<int>(model_.certain_rooms().capacity[as_size(rank)]);
     for (Slot t = begin; t < end; ++t) {
       std::vector<Literal> live;  // started, or not ended: both of each that is live
       int all = 0;
@@ -117,7 +113,7 @@ class StartEncoding {
   void announce(int task, Slot begin, std::vector<Literal>& running) {
     const Slot duration = model_.duration(task);
     for (Slot t = first(task); t < last(task) + duration; ++t) {
-      Literal& now = running[static_cast<std::size_t>(t - begin)];
+      Literal& now = running[as_size(t - begin)];
       if (now.is_false()) now = clauses_.new_variable();
       clauses_.add({!at_least(task, t - duration + 1), at_least(task, t + 1), now});
     }
@@ -150,7 +146,7 @@ class StartEncoding {
 /// Whether some task has no time at all: then no encoding is needed.
 bool impossible(const StartQuestion& question) {
   for (int task = 0; task < question.model.tasks(); ++task) {
-    const Slot first = question.relaxation.head[static_cast<std::size_t>(task)];
+    const Slot first = question.relaxation.head[as_size(task)];
     if (question.relaxation.latest(question.model, task, question.bound) < first) return true;
   }
   return false;
@@ -161,7 +157,7 @@ bool impossible(const StartQuestion& question) {
 Slot question_size(const StartQuestion& question) {
   Slot size = 0;
   for (int task = 0; task < question.model.tasks(); ++task) {
-    const Slot first = question.relaxation.head[static_cast<std::size_t>(task)];
+    const Slot first = question.relaxation.head[as_size(task)];
     size +=
         std::clamp<Slot>(question.relaxation.latest(question.model, task, question.bound) - first, 0, kMany);
   }

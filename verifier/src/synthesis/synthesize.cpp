@@ -43,11 +43,11 @@ void prove(const SynthesisRequest& request, SteadyClock::time_point start, Synth
 
 Expected<void> check_first(const FreePlacement& asked) {
   for (const auto& placement : asked.first) {
-    std::vector<int> stages(static_cast<std::size_t>(asked.request.ranks), 0);
+    std::vector<int> stages(as_size(asked.request.ranks), 0);
     for (const RankId rank : placement) {
       if (rank.value() >= 0 && rank.value() < asked.request.ranks) ++stages[rank.index()];
     }
-    if (placement.size() == stages.size() * static_cast<std::size_t>(asked.chunks) &&
+    if (placement.size() == stages.size() * as_size(asked.chunks) &&
         std::ranges::all_of(stages, [&](int count) { return count == asked.chunks; }))
       continue;
     return make_error(ErrorCode::bad_argument, "cannot begin with a placement of other chunks",

@@ -81,13 +81,13 @@ std::string memory_text(const VerifyAnswer& answer) {
 
 void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
   constexpr Bytes kPerConflict = 24;  // two lists of pairs, one of which grows
-  if (answer.report.memory.size() != static_cast<std::size_t>(answer.program().pipeline().ranks())) return;
+  if (answer.report.memory.size() != as_size(answer.program().pipeline().ranks())) return;
   RankMemoryOptions options;
   if (!request.costs.unit.empty()) options.alignment = 1;
   options.limits.stopped = [&] { return request.is_late(); };
   if (request.budget) {
     std::size_t& most = options.limits.max_conflicts;
-    most = std::min(most, static_cast<std::size_t>(*request.budget / kPerConflict));
+    most = std::min(most, as_size(*request.budget / kPerConflict));
   }
   if (request.costs.unit.empty())
     answer.communicator_bytes = communicator_bytes_of(request.transport, answer.program());

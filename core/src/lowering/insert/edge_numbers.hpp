@@ -15,7 +15,7 @@ class EdgeNumbers {
     const auto& side = pipeline.spec().side_edges;
     append_all(edges_, side);
     std::ranges::sort(edges_);
-    first_.assign(static_cast<std::size_t>(pipeline.stages()) + 1, 0);
+    first_.assign(as_size(pipeline.stages()) + 1, 0);
     for (const StageEdge& edge : edges_) ++first_[edge.from.index() + 1];
     for (std::size_t s = 0; s + 1 < first_.size(); ++s) first_[s + 1] += first_[s];
   }

@@ -6,14 +6,14 @@ namespace ppsim::lowering {
 namespace {
 
 IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const StepRows& rows) {
-  IdVector<RankId, RowTimes> result(static_cast<std::size_t>(rows.ranks()));
+  IdVector<RankId, RowTimes> result(as_size(rows.ranks()));
   for (int r = 0; r < rows.ranks(); ++r) {
     const std::size_t size = rows[RankId(r)].size();
     result[RankId(r)] = {std::vector<Nanoseconds>(size, 0), std::vector<Nanoseconds>(size, 0)};
   }
   for (const EarliestTimes::Item& item : times.walk) {
-    result[item.rank].start[static_cast<std::size_t>(item.position)] = item.start;
-    result[item.rank].end[static_cast<std::size_t>(item.position)] = item.end;
+    result[item.rank].start[as_size(item.position)] = item.start;
+    result[item.rank].end[as_size(item.position)] = item.end;
   }
   return result;
 }

@@ -91,16 +91,13 @@ class Follower {
 }  // namespace
 
 TransferInserter::TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times)
-    : rows_(rows),
-      transfers_(pipeline),
-      lines_(static_cast<std::size_t>(rows.ranks())),
-      line_of_step_(static_cast<std::size_t>(rows.ranks())) {
+    : rows_(rows), transfers_(pipeline), lines_(as_size(rows.ranks())), line_of_step_(as_size(rows.ranks())) {
   const IdVector<RankId, std::size_t> counts = line_counts(rows, flows_of(transfers_, rows));
   for (const RankId rank : lines_.ids()) writers_.push_back({lines_[rank], counts[rank], keep_times});
 }
 
 void TransferInserter::add(const EarliestTimes::Item& item) {
-  const std::span<const Action> actions = rows_[item.rank][static_cast<std::size_t>(item.position)].actions();
+  const std::span<const Action> actions = rows_[item.rank][as_size(item.position)].actions();
   LineWriter& own = writers_[item.rank];
   if (actions.size() == 2) {
     own.add_pair(actions[0], actions[1], item.start);
@@ -110,7 +107,7 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
   if (!rows_.after(item.rank).empty()) {
     std::vector<std::int32_t>& lines = line_of_step_[item.rank];
     lines.resize(rows_[item.rank].size(), -1);
-    lines[static_cast<std::size_t>(item.position)] = static_cast<std::int32_t>(own.size()) - 1;
+    lines[as_size(item.position)] = static_cast<std::int32_t>(own.size()) - 1;
   }
   for (const Action& action : actions) {
     transfers_.for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
@@ -125,8 +122,7 @@ LineRows TransferInserter::finish() && {
   for (int r = 0; r < rows_.ranks(); ++r) {
     const std::vector<std::int32_t>& lines = line_of_step_[RankId(r)];
     for (const AfterEdge& edge : rows_.after(RankId(r))) {
-      lines_[RankId(r)].after.push_back(
-          {lines[static_cast<std::size_t>(edge.later)], lines[static_cast<std::size_t>(edge.earlier)]});
+      lines_[RankId(r)].after.push_back({lines[as_size(edge.later)], lines[as_size(edge.earlier)]});
     }
   }
   return std::move(lines_);

@@ -18,7 +18,7 @@ class TransferInserter {
 
   /// Fetches what `add` will read of an item that comes soon: steps of many ranks lie far from each other.
   void expect(const EarliestTimes::Item& item) const {
-    const Step* const step = &rows_[item.rank][static_cast<std::size_t>(item.position)];
+    const Step* const step = &rows_[item.rank][as_size(item.position)];
     __builtin_prefetch(step);
     __builtin_prefetch(reinterpret_cast<const char*>(step + 1) - 1);
   }

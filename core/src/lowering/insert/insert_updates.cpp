@@ -23,7 +23,7 @@ std::optional<CollectiveId> norm_of(const Pipeline& pipeline) {
 
 /// Dense numbers of (block, update).
 std::size_t number_of(const Pipeline& pipeline, BlockId block, int update) {
-  return block.index() * static_cast<std::size_t>(pipeline.updates()) + static_cast<std::size_t>(update);
+  return block.index() * as_size(pipeline.updates()) + as_size(update);
 }
 
 /// Calls visit(block, update) for every gradient to which a step adds.
@@ -38,7 +38,7 @@ void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit
 /// By (block, update): whether any rank has a gradient for it or for a later update, since every version is
 /// made from the one before.
 std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows) {
-  std::vector<char> updated(static_cast<std::size_t>(pipeline.blocks() * pipeline.updates()), 0);
+  std::vector<char> updated(as_size(pipeline.blocks() * pipeline.updates()), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
     for (const Step& step : rows[RankId(r)]) {
       for_each_gradient(pipeline, step,
@@ -117,8 +117,8 @@ class RowUpdater {
       : pipeline_(pipeline),
         options_(options),
         ends_(std::move(ends)),
-        open_blocks_(static_cast<std::size_t>(pipeline.updates()), 0) {
-    for (const GradientEnd& end : ends_) ++open_blocks_[static_cast<std::size_t>(end.update)];
+        open_blocks_(as_size(pipeline.updates()), 0) {
+    for (const GradientEnd& end : ends_) ++open_blocks_[as_size(end.update)];
   }
 
   std::vector<Step> run(std::span<const Step> row) {
@@ -141,7 +141,7 @@ class RowUpdater {
     const bool once = !pipeline_.spec().blocks[end.block].reduced_each_microbatch;
     if (options_.reduce_grad && once) add(OpKind::reduce_grad, end.block, end.update);
     if (options_.optimizer && !options_.clip) add(OpKind::optimizer, end.block, end.update);
-    if (--open_blocks_[static_cast<std::size_t>(end.update)] == 0 && options_.clip) clip(end.update);
+    if (--open_blocks_[as_size(end.update)] == 0 && options_.clip) clip(end.update);
   }
 
   void clip(int update) {

@@ -88,7 +88,7 @@ std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Step> 
   const std::vector<StageWaits> stages = by_stage(offload, WaitFinder(row).run());
   std::size_t all = 0;
   for (const StageWaits& stage : stages) all += stage.waits.size();
-  std::size_t left = (all * static_cast<std::size_t>(offload.percent) + 50) / 100;
+  std::size_t left = (all * as_size(offload.percent) + 50) / 100;
   std::vector<Wait> chosen;
   for (const StageWaits& stage : stages) {
     const std::size_t count = stage.waits.size();

@@ -37,7 +37,7 @@ void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& v
 class TransferIndex {
  public:
   explicit TransferIndex(const Pipeline& pipeline)
-      : pipeline_(pipeline), stages_(static_cast<std::size_t>(pipeline.stages())) {
+      : pipeline_(pipeline), stages_(as_size(pipeline.stages())) {
     std::vector<MicrobatchId> first(pipeline.spec().routes.size());
     for (MicrobatchId mb(pipeline.microbatches() - 1); mb.valid(); mb = MicrobatchId(mb.value() - 1))
       first[pipeline.route_of(mb).index()] = mb;

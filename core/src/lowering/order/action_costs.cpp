@@ -30,9 +30,9 @@ std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, 
 ActionCosts::ActionCosts(const Pipeline& pipeline, const CostTable* table)
     : table_(table),
       edges_(pipeline),
-      subjects_(std::max({static_cast<std::size_t>(pipeline.stages()),
-                          static_cast<std::size_t>(pipeline.blocks()), pipeline.spec().collectives.size()})),
-      slices_(static_cast<std::size_t>(pipeline.slices())) {
+      subjects_(std::max(
+          {as_size(pipeline.stages()), as_size(pipeline.blocks()), pipeline.spec().collectives.size()})),
+      slices_(as_size(pipeline.slices())) {
   if (table_ != nullptr) known_.assign((kOpKindCount * subjects_ + 2 * edges_.count()) * slices_, -1);
 }
 
@@ -44,8 +44,7 @@ Nanoseconds ActionCosts::of_step(const Step& step) {
   // SEND_A and RECV_A name a rank as their peer; they are few.
   if (is_transfer(action.kind)) return (*table_)(cost_class_of(action));
   const auto kind = static_cast<std::size_t>(action.kind);
-  return remembered((kind * subjects_ + static_cast<std::size_t>(action.subject)) * slices_ + action.slice,
-                    action);
+  return remembered((kind * subjects_ + as_size(action.subject)) * slices_ + action.slice, action);
 }
 
 Nanoseconds ActionCosts::of_transfer(const Action& send) {

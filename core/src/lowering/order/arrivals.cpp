@@ -11,17 +11,15 @@ namespace {
 class LocalCells {
  public:
   LocalCells(const Pipeline& pipeline, RankId rank)
-      : pipeline_(pipeline), first_(static_cast<std::size_t>(pipeline.stages()), 0) {
+      : pipeline_(pipeline), first_(as_size(pipeline.stages()), 0) {
     for (const StageId stage : pipeline.stages_of(rank)) {
       first_[stage.index()] = count_;
-      count_ +=
-          static_cast<std::size_t>(pipeline.microbatches()) * static_cast<std::size_t>(pipeline.slices());
+      count_ += as_size(pipeline.microbatches()) * as_size(pipeline.slices());
     }
   }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::size_t of(const Action& a) const {
-    return first_[a.stage().index()] + a.mb().index() * static_cast<std::size_t>(pipeline_.slices()) +
-           a.slice;
+    return first_[a.stage().index()] + a.mb().index() * as_size(pipeline_.slices()) + a.slice;
   }
 
  private:
@@ -49,7 +47,7 @@ std::vector<Action> readers_of(const Pipeline& pipeline, const Action& receive) 
 
 /// Fills the first users of UNSHARD: what computes on the stage next.
 void add_users_of_unshard(const Pipeline& pipeline, const LineRow& row, std::vector<std::int32_t>& users) {
-  std::vector<std::int32_t> next(static_cast<std::size_t>(pipeline.stages()), kNobody);
+  std::vector<std::int32_t> next(as_size(pipeline.stages()), kNobody);
   for (std::size_t i = row.size(); i-- > 0;) {
     const Line line = row.line(i);
     if (line.action.kind == OpKind::unshard) users[i] = next[line.action.stage().index()];

@@ -10,14 +10,12 @@
 namespace ppsim::lowering {
 namespace {
 
-std::size_t count(int n) { return static_cast<std::size_t>(n); }
-
 /// Updates, or microbatches as well where some block has a sum for each of them.
 std::size_t reductions_of(const Pipeline& pipeline) {
   const auto& blocks = pipeline.spec().blocks;
   const bool some =
       std::ranges::any_of(blocks, [](const ParameterBlock& block) { return block.reduced_each_microbatch; });
-  return count(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
+  return as_size(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
 }
 
 /// What passes make true is waited for in any case.
@@ -28,8 +26,8 @@ bool provides_what_may_be_absent(OpKind kind) { return !is_pass(kind); }
 FactTimes::FactTimes(const Pipeline& pipeline)
     : pipeline_(pipeline),
       edges_(pipeline),
-      slices_(count(pipeline.slices())),
-      cells_(count(pipeline.microbatches()) * slices_),
+      slices_(as_size(pipeline.slices())),
+      cells_(as_size(pipeline.microbatches()) * slices_),
       reductions_(reductions_of(pipeline)) {}
 
 std::size_t FactTimes::size_of(FactKind kind) const {
@@ -42,19 +40,19 @@ std::size_t FactTimes::size_of(FactKind kind) const {
     case FactKind::offloaded:
     case FactKind::reloaded:
     case FactKind::activations_sent:
-      return count(pipeline_.stages()) * cells_;
+      return as_size(pipeline_.stages()) * cells_;
     case FactKind::received_forward:
     case FactKind::received_backward:
       return edges_.count() * cells_;
     case FactKind::activations_received:
-      return 2 * count(pipeline_.stages()) * cells_;
+      return 2 * as_size(pipeline_.stages()) * cells_;
     case FactKind::reduced:
-      return count(pipeline_.ranks()) * count(pipeline_.blocks()) * reductions_;
+      return as_size(pipeline_.ranks()) * as_size(pipeline_.blocks()) * reductions_;
     case FactKind::updated:
-      return count(pipeline_.ranks()) * count(pipeline_.blocks()) * count(pipeline_.updates());
+      return as_size(pipeline_.ranks()) * as_size(pipeline_.blocks()) * as_size(pipeline_.updates());
     case FactKind::collected:
-      return count(pipeline_.ranks()) * pipeline_.spec().collectives.size() *
-             (count(pipeline_.microbatches()) + 1);
+      return as_size(pipeline_.ranks()) * pipeline_.spec().collectives.size() *
+             (as_size(pipeline_.microbatches()) + 1);
   }
   PPSIM_CHECK(false, "unknown kind of fact");
 }
@@ -86,16 +84,16 @@ void FactTimes::announce(const StepRows& rows) {
 }
 
 FactTimes::Place FactTimes::rare_place_of(const Fact& fact, RankId rank) const {
-  const auto subject = static_cast<std::size_t>(fact.subject);
-  const auto microbatch = static_cast<std::size_t>(fact.microbatch);
-  const std::size_t block = rank.index() * count(pipeline_.blocks()) + subject;
+  const auto subject = as_size(fact.subject);
+  const auto microbatch = as_size(fact.microbatch);
+  const std::size_t block = rank.index() * as_size(pipeline_.blocks()) + subject;
   if (fact.kind == FactKind::reduced) return place(fact.kind, block * reductions_ + microbatch);
   if (fact.kind == FactKind::updated)
-    return place(fact.kind, block * count(pipeline_.updates()) + microbatch);
+    return place(fact.kind, block * as_size(pipeline_.updates()) + microbatch);
   PPSIM_CHECK(fact.kind == FactKind::collected, "unknown kind of fact");
   const std::size_t collective = rank.index() * pipeline_.spec().collectives.size() + subject;
-  return place(fact.kind, collective * (count(pipeline_.microbatches()) + 1) +
-                              static_cast<std::size_t>(fact.microbatch + 1));
+  return place(fact.kind,
+               collective * (as_size(pipeline_.microbatches()) + 1) + as_size(fact.microbatch + 1));
 }
 
 }  // namespace ppsim::lowering

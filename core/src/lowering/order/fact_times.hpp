@@ -28,7 +28,7 @@ class FactTimes {
   void announce(const StepRows& rows);
 
   [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const {
-    const auto subject = static_cast<std::size_t>(fact.subject);
+    const auto subject = as_size(fact.subject);
     switch (fact.kind) {
       case FactKind::forward_done:
       case FactKind::backward_done:
@@ -74,8 +74,7 @@ class FactTimes {
     return {static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(index)};
   }
   [[nodiscard]] Place cell(const Fact& fact, std::size_t row) const {
-    return place(fact.kind, row * cells_ + static_cast<std::size_t>(fact.microbatch) * slices_ +
-                                static_cast<std::size_t>(fact.slice));
+    return place(fact.kind, row * cells_ + as_size(fact.microbatch) * slices_ + as_size(fact.slice));
   }
   /// Facts of an update or a collective have no slice and perhaps no microbatch.
   [[nodiscard]] Place rare_place_of(const Fact& fact, RankId rank) const;

@@ -44,7 +44,7 @@ class RowPlacer {
       const Line line = row_.line(i);
       note_floor(i, floors);
       if (!moves(i)) continue;
-      const std::int32_t wanted = compute_before_[static_cast<std::size_t>(users_[i])] - options_.early;
+      const std::int32_t wanted = compute_before_[as_size(users_[i])] - options_.early;
       const auto floor = floors.find(line.action);
       arrivals_.push_back({std::max(wanted, floor == floors.end() ? 0 : floor->second), i});
     }

@@ -63,8 +63,7 @@ class JaxppOrder {
   };
 
   [[nodiscard]] std::span<const Step> steps_of(const JaxppTask& task) const {
-    return rows_[task.rank].subspan(static_cast<std::size_t>(task.first),
-                                    static_cast<std::size_t>(task.steps));
+    return rows_[task.rank].subspan(as_size(task.first), as_size(task.steps));
   }
   [[nodiscard]] static bool computes(const Step& step) {
     if (step.idle()) return false;
@@ -91,7 +90,7 @@ class JaxppOrder {
   [[nodiscard]] JaxppTask task_at(RankId rank, std::int32_t place) const {
     const std::span<const Step> row = rows_[rank];
     const auto size = static_cast<std::int32_t>(row.size());
-    const auto at = [&](std::int32_t i) -> const Step& { return row[static_cast<std::size_t>(i)]; };
+    const auto at = [&](std::int32_t i) -> const Step& { return row[as_size(i)]; };
     while (place < size && !computes(at(place))) ++place;
     JaxppTask task{rank, place, place < size ? 1 : 0};
     if (place + 1 >= size) return task;
@@ -174,8 +173,8 @@ class JaxppOrder {
   /// The tasks as they can start, with the times at which they do.
   std::vector<JaxppTask> as_they_start() {
     std::vector<JaxppTask> tasks;
-    heads_.resize(static_cast<std::size_t>(rows_.ranks()));
-    for (int r = 0; r < rows_.ranks(); ++r) load_head(heads_[static_cast<std::size_t>(r)], RankId(r), 0);
+    heads_.resize(as_size(rows_.ranks()));
+    for (int r = 0; r < rows_.ranks(); ++r) load_head(heads_[as_size(r)], RankId(r), 0);
     while (Head* first = first_to_start()) {
       const JaxppTask task = first->task;
       tasks.push_back(task);

@@ -51,18 +51,17 @@ class RowLimiter {
 
   /// The line for which an arrival of a stream waits.
   [[nodiscard]] std::int32_t limit_of(const StreamState& stream, std::size_t which) const {
-    const auto buffers = static_cast<std::size_t>(*options_.receive_buffers);
+    const auto buffers = as_size(*options_.receive_buffers);
     return which < buffers ? kNobody : users_[stream.lines[which - buffers]];
   }
 
   void place_ready(StreamState& stream) {
     for (; stream.placed < stream.lines.size(); ++stream.placed) {
       const std::int32_t limit = limit_of(stream, stream.placed);
-      if (limit != kNobody && done_[static_cast<std::size_t>(limit)] == 0) return;
+      if (limit != kNobody && done_[as_size(limit)] == 0) return;
       const std::size_t i = stream.lines[stream.placed];
       place(i);
-      if (limit != kNobody)
-        row_.after.push_back({row_.line(i).id, row_.line(static_cast<std::size_t>(limit)).id});
+      if (limit != kNobody) row_.after.push_back({row_.line(i).id, row_.line(as_size(limit)).id});
     }
   }
 

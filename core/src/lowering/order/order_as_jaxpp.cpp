@@ -64,7 +64,7 @@ class JaxppIssue {
     }
     pass_pending();
     for (const EarliestTimes::Item& item : walk.walk) {
-      const Step& step = rows_[item.rank][static_cast<std::size_t>(item.position)];
+      const Step& step = rows_[item.rank][as_size(item.position)];
       if (follows_all_tasks(pipeline_, step.actions().front())) add(item.rank, item.position);
     }
     return std::move(lines_);
@@ -73,8 +73,7 @@ class JaxppIssue {
  private:
   template <class Visit>
   void for_each_action(const JaxppTask& task, Visit&& visit) {
-    const auto steps =
-        rows_[task.rank].subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.steps));
+    const auto steps = rows_[task.rank].subspan(as_size(task.first), as_size(task.steps));
     for (const Step& step : steps) {
       for (const Action& action : step.actions()) visit(action);
     }
@@ -92,7 +91,7 @@ class JaxppIssue {
   }
 
   void add(RankId rank, std::int32_t place) {
-    const auto actions = rows_[rank][static_cast<std::size_t>(place)].actions();
+    const auto actions = rows_[rank][as_size(place)].actions();
     if (actions.size() == 2) return lines_[rank].add_pair(actions[0], actions[1]);
     lines_[rank].add(actions[0]);
   }
@@ -124,7 +123,7 @@ class JaxppIssue {
     auto first = std::numeric_limits<std::size_t>::max();
     for (const Fact& fact : provided_) {
       const Nanoseconds use = first_use_.at(first_use_.place_of(fact, rank));
-      if (use >= 0) first = std::min(first, static_cast<std::size_t>(use));
+      if (use >= 0) first = std::min(first, as_size(use));
     }
     return first;
   }

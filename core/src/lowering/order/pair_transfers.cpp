@@ -90,11 +90,10 @@ class Pairer {
       } else {
         lines.push_back(line);
       }
-      group_of[static_cast<std::size_t>(line.id)] = lines.back().id;
+      group_of[as_size(line.id)] = lines.back().id;
     }
     for (AfterEdge& edge : row.after) {
-      edge = {group_of[static_cast<std::size_t>(edge.later)],
-              group_of[static_cast<std::size_t>(edge.earlier)]};
+      edge = {group_of[as_size(edge.later)], group_of[as_size(edge.earlier)]};
     }
     row.replace(lines);
   }

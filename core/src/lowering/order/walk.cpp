@@ -53,15 +53,15 @@ class Walker {
         take_(take),
         costs_(pipeline, costs),
         facts_(pipeline, rows, costs_),
-        states_(static_cast<std::size_t>(pipeline.ranks())),
-        gathered_at_(static_cast<std::size_t>(pipeline.stages()), 0) {}
+        states_(as_size(pipeline.ranks())),
+        gathered_at_(as_size(pipeline.stages()), 0) {}
 
   /// Returns: the makespan.
   Expected<Nanoseconds> run() {
     items_.reserve(kTaken);
     for (int r = 0; r < rows_.ranks(); ++r) {
       if (!rows_.after(RankId(r)).empty())
-        states_[static_cast<std::size_t>(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
+        states_[as_size(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
       load_head(RankId(r), 0);
       if (!finished(RankId(r))) ++open_ranks_;
     }
@@ -128,7 +128,7 @@ class Walker {
   bool sweep() {
     bool moved = false;
     for (int r = 0; r < rows_.ranks(); ++r) {
-      if (states_[static_cast<std::size_t>(r)].moved_in_sweep != sweep_) moved = visit(RankId(r)) || moved;
+      if (states_[as_size(r)].moved_in_sweep != sweep_) moved = visit(RankId(r)) || moved;
     }
     ++sweep_;
     return moved;
@@ -196,7 +196,7 @@ class Walker {
   bool ready(RankId rank, Pending& pending) {
     const std::vector<Nanoseconds>& ends = states_[rank.index()].ends;
     for (; !pending.after.empty(); pending.after = pending.after.subspan(1)) {
-      const Nanoseconds end = ends[static_cast<std::size_t>(pending.after.front().earlier)];
+      const Nanoseconds end = ends[as_size(pending.after.front().earlier)];
       if (end < 0) return false;
       pending.start = std::max(pending.start, end);
     }

@@ -15,7 +15,7 @@ class PassWalker {
       : rows_(rows),
         costs_(pipeline, costs),
         facts_(pipeline, rows, costs_, StepFacts::Keep::times_and_sweeps),
-        states_(static_cast<std::size_t>(rows.ranks())),
+        states_(as_size(rows.ranks())),
         can_run_(states_.size(), 1),
         times_(states_.size()) {
     for (const RankId rank : times_.ids()) {

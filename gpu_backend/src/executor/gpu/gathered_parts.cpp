@@ -37,10 +37,9 @@ CollectiveMemory collective_memory(const GpuStageModel& model, const Pipeline& p
 
 GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand)
     : members_(collective.members.size()),
-      own_(
-          static_cast<std::size_t>(std::ranges::find(collective.members, rank) - collective.members.begin())),
-      statistics_(static_cast<std::size_t>(statistics)),
-      summand_(static_cast<std::size_t>(summand)),
+      own_(as_size(std::ranges::find(collective.members, rank) - collective.members.begin())),
+      statistics_(as_size(statistics)),
+      summand_(as_size(summand)),
       stride_(aligned(statistics_) + aligned(summand_)) {}
 
 void GatheredParts::place(std::span<std::byte> memory) {

@@ -40,8 +40,8 @@ GpuRanks::GpuRanks(const CudaTable& cuda, const GpuRunInput& input, RankRange he
   for (int d = devices.begin; d < devices.end; ++d) devices_.emplace_back(cuda, d, share);
   for (int r = here.begin; r < here.end; ++r) {
     const int number = r - here.begin;
-    ranks_.push_back(std::make_unique<RankDevice>(devices_[static_cast<std::size_t>(number / share)],
-                                                  RankId(r), number % share));
+    ranks_.push_back(
+        std::make_unique<RankDevice>(devices_[as_size(number / share)], RankId(r), number % share));
   }
 }
 

@@ -80,7 +80,7 @@ std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
 std::vector<Transfer> transfers_of(const ChannelSetup& setup, InstructionId id) {
   const int own = setup.input.program.rank_of(id).value() - setup.ranks.front()->rank().value();
   try {
-    return setup.actions[static_cast<std::size_t>(own)].transfers(id);
+    return setup.actions[as_size(own)].transfers(id);
   } catch (const BackendError&) {
     return {};
   }
@@ -88,7 +88,7 @@ std::vector<Transfer> transfers_of(const ChannelSetup& setup, InstructionId id) 
 
 std::span<std::byte> summed_of(const ChannelSetup& setup, InstructionId id) {
   const int own = setup.input.program.rank_of(id).value() - setup.ranks.front()->rank().value();
-  return setup.collectives[static_cast<std::size_t>(own)].summed(id);
+  return setup.collectives[as_size(own)].summed(id);
 }
 
 std::unique_ptr<GpuChannels> open_copies(const ChannelSetup& setup) {

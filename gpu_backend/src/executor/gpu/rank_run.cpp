@@ -82,10 +82,10 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
 
 void RankRun::make_events() {
   const auto last = in_.program.last(in_.device.rank());
-  events_.resize(static_cast<std::size_t>(last.value() - first_.value()));
+  events_.resize(as_size(last.value() - first_.value()));
   for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
     const StreamStep& step = in_.plan.steps[n];
-    InstructionEvents& events = events_[static_cast<std::size_t>(step.id.value() - first_.value())];
+    InstructionEvents& events = events_[as_size(step.id.value() - first_.value())];
     const bool communicates = is_communication(in_.program.actions(step.id).front().kind);
     const bool tells = in_.profile || (communicates && !in_.graphs);
     if (in_.profile) events.start = in_.device.make_event(true);
@@ -97,13 +97,13 @@ void RankRun::make_events() {
 
 std::size_t RankRun::queue_number(int queue) const {
   const auto& queues = in_.plan.queues;
-  return static_cast<std::size_t>(std::ranges::lower_bound(queues, queue) - queues.begin());
+  return as_size(std::ranges::lower_bound(queues, queue) - queues.begin());
 }
 
 GpuStream RankRun::stream(int queue) const { return streams_[queue_number(queue)].get(); }
 
 const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
-  return events_[static_cast<std::size_t>(id.value() - first_.value())];
+  return events_[as_size(id.value() - first_.value())];
 }
 
 /// The event that other streams wait for: a node that tells the host something does not order a graph.

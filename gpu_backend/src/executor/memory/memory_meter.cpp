@@ -28,7 +28,7 @@ MemoryMeter::MemoryMeter(const Program& program, const MemoryPlan& plan,
       on_free_(std::move(on_free)),
       written_(index(program.size(), plan.table, &TensorTable::writers_of)),
       used_(index(program.size(), plan.table, &TensorTable::users_of)),
-      high_water_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {}
+      high_water_(as_size(program.pipeline().ranks()), 0) {}
 
 void MemoryMeter::begin_step() {
   const std::vector<Tensor>& tensors = plan_.table.tensors;

@@ -14,7 +14,7 @@ Bytes slot_aligned(Bytes size) {
 
 SlotPlan separate_slots(const Program& program, const TensorTable& table, const std::vector<Bytes>& sizes) {
   SlotPlan plan;
-  plan.pool_bytes = IdVector<RankId, Bytes>(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  plan.pool_bytes = IdVector<RankId, Bytes>(as_size(program.pipeline().ranks()), 0);
   for (std::size_t t = 0; t < table.tensors.size(); ++t) {
     Bytes& pool = plan.pool_bytes[table.tensors[t].rank];
     plan.offset.push_back(pool);

@@ -171,18 +171,18 @@ struct Attention {
   static auto columns(Scores& score, const KeysValues<T>& of) {
     return score.middleCols(of.slice.before, of.slice.length);
   }
-  T scale() const { return Policy::score_scale(static_cast<std::size_t>(d.head_size)); }
+  T scale() const { return Policy::score_scale(as_size(d.head_size)); }
 
   /// Position `last` attends to itself and what came before.
   template <class Row>
   void attend_back(Row score, Index last) {
     score.head(last + 1) *= scale();
-    Policy::softmax({score.data(), static_cast<std::size_t>(last + 1)});
+    Policy::softmax({score.data(), as_size(last + 1)});
     score.tail(d.keys() - last - 1).setZero();
   }
   template <class Row>
   void attend_back_gradient(const Row& score, Index last, std::span<T> d_score) const {
-    const auto length = static_cast<std::size_t>(last + 1);
+    const auto length = as_size(last + 1);
     Policy::softmax_backward({score.data(), length}, d_score.first(length));
     for (T& value : d_score.first(length)) value *= scale();
     std::fill(d_score.begin() + last + 1, d_score.end(), T(0));
@@ -248,8 +248,7 @@ class CpuOps {
     for (Index r = 0; r < norm.unit.rows(); ++r) {
       to.d_gain.row(0) += d_y.row(r).cwiseProduct(norm.unit.row(r));
       d_row = d_y.row(r).cwiseProduct(norm.gain.row(0));
-      Policy::normalize_backward(row(norm.unit, r), norm.scale(r, 0),
-                                 {d_row.data(), static_cast<std::size_t>(d_row.cols())});
+      Policy::normalize_backward(row(norm.unit, r), norm.scale(r, 0), {d_row.data(), as_size(d_row.cols())});
       if (to.residual == nullptr) {
         to.d_x.row(r).setZero();
       } else {
@@ -356,7 +355,7 @@ class CpuOps {
   /// Calls `visit` with each row, where its loss is taken, and its logits.
   template <class Visit>
   void for_each_position(const ForWeight& saved, const Visit& visit) const {
-    const auto positions = static_cast<std::size_t>(d_.sequences * d_.sequence);
+    const auto positions = as_size(d_.sequences * d_.sequence);
     const Index first = vocabulary_of(d_, role_).first;
     View<T> logits = saved.d_logits;
     for (Index s = 0; s < d_.sequences; ++s) {

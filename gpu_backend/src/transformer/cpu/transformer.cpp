@@ -80,7 +80,7 @@ class TransformerModel : public CpuStageModel {
 
   void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
     Arena arena(buffers.x);
-    const Dimensions d = slices_of(config_, pipeline.slices())[static_cast<std::size_t>(buffers.slice)];
+    const Dimensions d = slices_of(config_, pipeline.slices())[as_size(buffers.slice)];
     auto* token = arena.take<std::int32_t>(d.rows);
     const std::int64_t first = first_sequence_of(pipeline, mb, buffers);
     for (Index s = 0; s < d.sequences; ++s) {
@@ -277,12 +277,12 @@ class TransformerModel : public CpuStageModel {
     fill(random, d_.ffn, weights.down);
   }
   static void fill(Random& random, Index fan_in, View<T>& weights) {
-    for (T& weight : std::span(weights.data(), static_cast<std::size_t>(weights.size()))) {
-      weight = Policy::initial_weight(random.next(), static_cast<std::size_t>(fan_in));
+    for (T& weight : std::span(weights.data(), as_size(weights.size()))) {
+      weight = Policy::initial_weight(random.next(), as_size(fan_in));
     }
   }
   static void fill_gain(Random& random, View<T>& gains) {
-    for (T& gain : std::span(gains.data(), static_cast<std::size_t>(gains.size()))) {
+    for (T& gain : std::span(gains.data(), as_size(gains.size()))) {
       gain = Policy::initial_gain(random.next());
     }
   }

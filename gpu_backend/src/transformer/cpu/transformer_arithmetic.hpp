@@ -73,7 +73,7 @@ struct LossPlace {
   [[nodiscard]] std::optional<std::size_t> target_among(std::size_t logits) const {
     const std::int64_t at = target - first;
     if (at < 0 || at >= static_cast<std::int64_t>(logits)) return std::nullopt;
-    return static_cast<std::size_t>(at);
+    return as_size(at);
   }
 };
 

@@ -22,11 +22,11 @@ using View = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::
 
 template <class T>
 [[nodiscard]] std::span<T> row(View<T>& matrix, Index index) {
-  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
+  return {matrix.data() + index * matrix.cols(), as_size(matrix.cols())};
 }
 template <class T>
 [[nodiscard]] std::span<const T> row(const View<T>& matrix, Index index) {
-  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
+  return {matrix.data() + index * matrix.cols(), as_size(matrix.cols())};
 }
 
 /// Tokens of a sequence that are computed together.
@@ -103,7 +103,7 @@ class Arena {
   }
   template <class T>
   [[nodiscard]] T* take(Index count) {
-    return reinterpret_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T)).data());
+    return reinterpret_cast<T*>(take_bytes(as_size(count) * sizeof(T)).data());
   }
   template <class T>
   [[nodiscard]] View<T> take_matrix(Index rows, Index cols) {
@@ -141,17 +141,15 @@ class PerLayer {
       : dimensions_(d),
         group_bytes_(bytes_of<Tensors>(d)),
         stride_(shared ? 0 : group_bytes_),
-        buffer_(arena.take_bytes(group_bytes_ *
-                                 static_cast<std::size_t>(shared ? std::min(layers, 1) : layers))) {}
+        buffer_(arena.take_bytes(group_bytes_ * as_size(shared ? std::min(layers, 1) : layers))) {}
 
   [[nodiscard]] Tensors operator[](int layer) const {
-    Arena arena(buffer_.subspan(stride_ * static_cast<std::size_t>(layer), group_bytes_));
+    Arena arena(buffer_.subspan(stride_ * as_size(layer), group_bytes_));
     return Tensors(arena, dimensions_);
   }
   /// The layer that a place in these tensors belongs to.
   [[nodiscard]] int layer_at(const void* place) const {
-    return static_cast<int>(static_cast<std::size_t>(static_cast<const std::byte*>(place) - buffer_.data()) /
-                            group_bytes_);
+    return static_cast<int>(as_size(static_cast<const std::byte*>(place) - buffer_.data()) / group_bytes_);
   }
 
  private:

@@ -21,8 +21,7 @@ class ShardSum {
 
  private:
   [[nodiscard]] std::span<LossParts<T>> statistics(std::size_t part) const {
-    return {reinterpret_cast<LossParts<T>*>(parts_[part].statistics.data()),
-            static_cast<std::size_t>(d_.rows)};
+    return {reinterpret_cast<LossParts<T>*>(parts_[part].statistics.data()), as_size(d_.rows)};
   }
   [[nodiscard]] std::span<T> numbers(std::size_t part) const {
     const std::span<std::byte> bytes = parts_[part].summand;
@@ -46,14 +45,14 @@ class ShardSum {
 
   /// Gradients of the head's input that F has made, each with its own factor.
   void sum_scaled() {
-    const auto positions = static_cast<std::size_t>(d_.sequences * d_.sequence);
+    const auto positions = as_size(d_.sequences * d_.sequence);
     const std::span<LossParts<T>> all = statistics(0);
     const std::span<T> sum = numbers(0);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const std::span<const T> scaled = numbers(p).first(numbers(p).size() / 2);
       const std::span<const T> of_targets = numbers(p).last(scaled.size());
-      for (std::size_t i = 0; i < static_cast<std::size_t>(d_.rows * d_.hidden); ++i) {
-        const std::size_t row = i / static_cast<std::size_t>(d_.hidden);
+      for (std::size_t i = 0; i < as_size(d_.rows * d_.hidden); ++i) {
+        const std::size_t row = i / as_size(d_.hidden);
         const T own = Policy::gradient_factor(positions, own_[p][row], all[row]) * scaled[i] - of_targets[i];
         sum[i] = p == 0 ? own : sum[i] + own;
       }

@@ -33,9 +33,7 @@ Operand right_of(const ProductShape& s) {
   const Fp8 type = s.rounding == Rounding::gradient_b ? Fp8::e5m2 : Fp8::e4m3;
   return s.transpose_b ? Operand{s.columns, s.inner, false, type} : Operand{s.inner, s.columns, true, type};
 }
-std::size_t numbers(const Operand& operand) {
-  return static_cast<std::size_t>(operand.rows * operand.columns);
-}
+std::size_t numbers(const Operand& operand) { return as_size(operand.rows * operand.columns); }
 
 /// Products of weights in fp8: activations and gradients are rounded just before, each by a scale from its
 /// own largest number, and weights are there in fp8. All others in bf16.

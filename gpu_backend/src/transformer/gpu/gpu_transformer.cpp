@@ -237,7 +237,7 @@ class TransformerStages final : public GpuStages {
   }
   /// Draws the tokens that a slice has in the step, for the microbatch that a side edge tells, if one does.
   DrawTokens draw_of(MicrobatchId mb, const ActionBuffers& buffers) const {
-    const Dimensions& slice = slices_[static_cast<std::size_t>(buffers.slice)];
+    const Dimensions& slice = slices_[as_size(buffers.slice)];
     return {.seed = config_.seed,
             .step = buffers.step,
             .microbatch = told(buffers),

@@ -63,7 +63,7 @@ std::string product_name(const MatmulShape& s) {
 
 std::size_t bytes_of(const MatrixLayout& matrix, std::int64_t batches) {
   const std::int64_t last = (batches - 1) * matrix.batch_stride + (matrix.columns - 1) * matrix.stride;
-  return static_cast<std::size_t>(last + matrix.rows) * bytes_of_number(matrix.type);
+  return as_size(last + matrix.rows) * bytes_of_number(matrix.type);
 }
 
 Matmuls::Matmuls(CublasLtTable cublaslt, const CudaTable& cuda) : lt_(std::move(cublaslt)) {
@@ -125,7 +125,7 @@ std::vector<CublasLtAlgorithm> Matmuls::suggested(const MatmulPlan& plan, const 
                  plan.result.get(), wanted.get(), kMaxSuggestions, choices.data(), &found);
   const std::string what = "choosing an algorithm for " + product_text(shape);
   check_cublaslt(lt_, status, what);
-  choices.resize(static_cast<std::size_t>(found));
+  choices.resize(as_size(found));
   std::vector<CublasLtAlgorithm> result;
   for (const CublasLtChoice& choice : choices)
     if (choice.status == kCublasSuccess) result.push_back(choice.algorithm);

@@ -41,7 +41,7 @@ Nanoseconds median_of(std::vector<Nanoseconds> times) {
 /// The fastest one; the first, where others are faster by no more than a measurement is off.
 std::size_t index_of_fastest(const std::vector<Nanoseconds>& times) {
   const auto fastest = std::ranges::min_element(times);
-  return *fastest * 100 < times.front() * 99 ? static_cast<std::size_t>(fastest - times.begin()) : 0;
+  return *fastest * 100 < times.front() * 99 ? as_size(fastest - times.begin()) : 0;
 }
 
 }  // namespace

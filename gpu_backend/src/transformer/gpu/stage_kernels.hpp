@@ -94,10 +94,10 @@ class StageKernels {
     check_launch(cuda_, launcher(stream_, kStored<T>, call), what);
   }
   void copy(const View<T>& from, View<T>& to) const {
-    check_cuda(cuda_,
-               cuda_.copy_async(address(to.data()), address(from.data()),
-                                static_cast<std::size_t>(from.size()) * sizeof(T), stream_),
-               "copying a tensor");
+    check_cuda(
+        cuda_,
+        cuda_.copy_async(address(to.data()), address(from.data()), as_size(from.size()) * sizeof(T), stream_),
+        "copying a tensor");
   }
   /// into += from, both boundaries of stages, which lie at any distance.
   void add_boundary(const View<T>& from, View<T>& into) const {

@@ -17,7 +17,7 @@ inline void set_size(SizeTable& table, const SizeClass& key, std::size_t bytes) 
 
 template <class T>
 [[nodiscard]] std::size_t boundary_bytes(const Dimensions& d) {
-  return static_cast<std::size_t>(d.rows * d.hidden) * sizeof(T);
+  return as_size(d.rows * d.hidden) * sizeof(T);
 }
 
 /// A slice on a stage, whose sizes go to a table; slice -1: the whole microbatch.
@@ -43,7 +43,7 @@ template <class T>
 /// All tensors but workspaces, of stored numbers T; F saves a ForWeight for W.
 template <class T, class ForWeight, class Sum = T>
 void set_tensor_sizes(const SizedSlice& own) {
-  const std::size_t tokens = static_cast<std::size_t>(own.d.rows) * sizeof(std::int32_t);
+  const std::size_t tokens = as_size(own.d.rows) * sizeof(std::int32_t);
   const std::size_t boundary = boundary_bytes<T>(own.d);
   const std::size_t for_input = bytes_of<StageForInput<T, Sum>>(own.d, own.role);
   const std::size_t for_weight = bytes_of<ForWeight>(own.d, own.role);
@@ -62,7 +62,7 @@ template <class T>
 void set_edge_sizes(SizeTable& table, const std::vector<Dimensions>& slices, const Pipeline& pipeline) {
   for (const StageEdge& edge : pipeline.spec().edges) {
     for (std::int32_t k = 0; k < pipeline.slices(); ++k) {
-      const std::size_t bytes = boundary_bytes<T>(slices[static_cast<std::size_t>(k)]);
+      const std::size_t bytes = boundary_bytes<T>(slices[as_size(k)]);
       set_size(table, {TensorKind::incoming_gradient, edge.from.value(), edge.to.value(), k}, bytes);
       set_size(table, {TensorKind::outgoing_gradient, edge.to.value(), edge.from.value(), k}, bytes);
     }
@@ -75,7 +75,7 @@ struct SizedStage {
   std::size_t inputs = 1;
 };
 [[nodiscard]] inline SizedStage sized_stage(const Pipeline& pipeline, const StageRole& role, StageId stage) {
-  return {role, stage.value(), static_cast<std::size_t>(received_outputs(pipeline, stage))};
+  return {role, stage.value(), as_size(received_outputs(pipeline, stage))};
 }
 
 /// The number of a microbatch is what all side edges have.

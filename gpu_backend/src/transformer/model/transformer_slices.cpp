@@ -13,8 +13,8 @@ std::vector<Dimensions> slices_of(const TransformerConfig& config, int slices) {
   Index before = 0;
   for (Index k = 0; k < slices; ++k) {
     const bool given = slices > 1 && !config.slice_lengths.empty();
-    const Index length = given ? config.slice_lengths[static_cast<std::size_t>(k)]
-                               : (k + 1) * config.sequence / slices - before;
+    const Index length =
+        given ? config.slice_lengths[as_size(k)] : (k + 1) * config.sequence / slices - before;
     all.emplace_back(config, Slice{before, length});
     before += length;
   }
@@ -33,7 +33,7 @@ Expected<void> check_slices(const TransformerConfig& config, int slices) {
   const auto found = config.slice_lengths.size();
   const std::int64_t sum =
       std::accumulate(config.slice_lengths.begin(), config.slice_lengths.end(), std::int64_t{0});
-  if (found == static_cast<std::size_t>(slices) && sum == config.sequence) return {};
+  if (found == as_size(slices) && sum == config.sequence) return {};
   return make_error(ErrorCode::bad_argument,
                     "the lengths of the slices are not those of the transformer's sequences",
                     {.found = std::to_string(found) + " slices with " + std::to_string(sum) + " tokens",

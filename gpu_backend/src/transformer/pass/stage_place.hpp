@@ -13,7 +13,7 @@ struct StagePlace {
   std::span<const Dimensions> slices;
   const ActionBuffers& buffers;
 
-  [[nodiscard]] std::size_t slice() const { return static_cast<std::size_t>(buffers.slice); }
+  [[nodiscard]] std::size_t slice() const { return as_size(buffers.slice); }
   [[nodiscard]] const Dimensions& d() const { return slices[slice()]; }
 };
 

@@ -48,7 +48,7 @@ CopyChannels::CopyChannels(CopySetup setup)
     flags += sum.calls.size() + 1;
   }
   first_of_processes_ = flags;
-  flags_.emplace(flags + static_cast<std::size_t>(in_.peers.processes()), in_.peers);
+  flags_.emplace(flags + as_size(in_.peers.processes()), in_.peers);
 }
 
 void CopyChannels::lend_and_borrow() {
@@ -84,13 +84,13 @@ void CopyChannels::part() noexcept {
 }
 
 bool CopyChannels::is_here(RankId rank) const {
-  const auto number = static_cast<std::size_t>(rank.value() - first_.value());
+  const auto number = as_size(rank.value() - first_.value());
   return rank >= first_ && number < in_.ranks.size();
 }
 
 /// Requires: a rank of this process.
 const RankDevice& CopyChannels::device_of(RankId rank) const {
-  return *in_.ranks[static_cast<std::size_t>(rank.value() - first_.value())];
+  return *in_.ranks[as_size(rank.value() - first_.value())];
 }
 
 CopyChannels::SharedEvent CopyChannels::make_event(RankId rank, bool lent) const {
@@ -168,7 +168,7 @@ void CopyChannels::lend_messages() {
     if (!is_here(receiver)) continue;
     const auto messages = in_.graph.messages_of(message.receive);
     const auto transfers = in_.transfers(message.receive);
-    const auto member = static_cast<std::size_t>(std::ranges::find(messages, m) - messages.begin());
+    const auto member = as_size(std::ranges::find(messages, m) - messages.begin());
     if (member < transfers.size())
       loans_.lend({Kind::received, m}, device_of(receiver), transfers[member].payload);
   }
@@ -256,14 +256,14 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
       message.to = end.transfer.payload;
       message.receive_queue = end.stream;
       device.record(message.line->ready.event, end.stream);
-      set(received(static_cast<std::size_t>(&message - messages_.data())));
+      set(received(as_size(&message - messages_.data())));
       continue;
     }
     message.send = end;
     message.send.stream = stream_of(end);
     message.send_queue = end.stream;
     if (message.send.stream == end.stream) continue;
-    CUevent_st* const fork = forks_[static_cast<std::size_t>(rank.value() - first_.value())].get();
+    CUevent_st* const fork = forks_[as_size(rank.value() - first_.value())].get();
     device.record(fork, end.stream);
     device.wait(message.send.stream, fork);
   }
@@ -281,10 +281,10 @@ void CopyChannels::move(std::size_t number) {
 }
 
 void CopyChannels::post(const StreamCollective& call) {
-  const auto number = static_cast<std::size_t>(in_.graph.match_of[call.instruction.index()]);
+  const auto number = as_size(in_.graph.match_of[call.instruction.index()]);
   Sum& sum = sums_[number];
   const auto& members = members_of(number);
-  const auto at = static_cast<std::size_t>(std::ranges::find(members, call.rank) - members.begin());
+  const auto at = as_size(std::ranges::find(members, call.rank) - members.begin());
   sum.calls[at] = call;
   sum.summands[at] = call.payload;
   device_of(call.rank).record(sum.circle->there[at].event, call.stream);
@@ -316,7 +316,7 @@ void CopyChannels::sum(std::size_t collective) {
 
 bool CopyChannels::may_end(InstructionId id) const {
   const std::int32_t match = in_.graph.match_of[id.index()];
-  if (match >= 0) return is_set(made(sums_[static_cast<std::size_t>(match)]));
+  if (match >= 0) return is_set(made(sums_[as_size(match)]));
   const auto messages = in_.graph.messages_of(id);
   return std::ranges::all_of(messages, [&](std::uint32_t m) { return is_set(moved(m)); });
 }
@@ -325,7 +325,7 @@ void CopyChannels::end(InstructionId id) {
   const RankDevice& device = device_of(in_.program.rank_of(id));
   const std::int32_t match = in_.graph.match_of[id.index()];
   if (match >= 0) {
-    const Sum& sum = sums_[static_cast<std::size_t>(match)];
+    const Sum& sum = sums_[as_size(match)];
     const auto call = std::ranges::find(sum.calls, id, &StreamCollective::instruction);
     if (call != sum.calls.begin()) device.wait(call->stream, sum.circle->done.event);
   }

@@ -123,9 +123,7 @@ class CopyChannels final : public GpuChannels {
   static std::size_t received(std::size_t message) { return 2 * message; }
   static std::size_t moved(std::size_t message) { return 2 * message + 1; }
   [[nodiscard]] std::size_t made(const Sum& sum) const { return sum.flags + sum.calls.size(); }
-  [[nodiscard]] std::size_t gave_back(int process) const {
-    return first_of_processes_ + static_cast<std::size_t>(process);
-  }
+  [[nodiscard]] std::size_t gave_back(int process) const { return first_of_processes_ + as_size(process); }
   [[nodiscard]] bool is_set(std::size_t flag) const { return flags_->reached(flag, pass_); }
   void set(std::size_t flag) { flags_->set(flag, pass_); }
 

@@ -102,7 +102,7 @@ Payload IpcLoans::borrow_memory(const LoanKey& key, const RankDevice& by) {
       if (piece.bytes == 0) continue;
       if (piece.allocation >= all_[process].allocations.size()) missing(by);
       std::byte* const begin = open({process, piece.allocation, by.device().ordinal()}, by);
-      payload[p] = {begin + piece.offset, static_cast<std::size_t>(piece.bytes)};
+      payload[p] = {begin + piece.offset, as_size(piece.bytes)};
     }
     return payload;
   }

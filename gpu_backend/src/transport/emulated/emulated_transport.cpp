@@ -12,7 +12,7 @@ namespace ppsim::gpu_backend {
 EmulatedTransport::EmulatedTransport(const RunInput& input, CompletionSink& sink)
     : program_(input.program), model_(input.model), times_(input.times), sink_(sink) {
   const auto& credits = input.options.capabilities.credits;
-  if (credits) credits_ = static_cast<std::size_t>(*credits);
+  if (credits) credits_ = as_size(*credits);
   begin_step();
 }
 
@@ -30,7 +30,7 @@ void EmulatedTransport::at_its_time(const Call& call) {
 
 void EmulatedTransport::begin_step() {
   const std::lock_guard lock(mutex_);
-  const auto ranks = static_cast<std::size_t>(program_.pipeline().ranks());
+  const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
   meetings_.assign(program_.communicators().size(),
                    Meetings{.calls = std::vector<std::size_t>(ranks), .open = {}});

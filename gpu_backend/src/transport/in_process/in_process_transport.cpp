@@ -10,12 +10,12 @@ namespace ppsim::gpu_backend {
 InProcessTransport::InProcessTransport(const Program& program, const CpuStageModel& model,
                                        std::optional<int> credits, CompletionSink& sink)
     : program_(program), model_(model), sink_(sink) {
-  if (credits) credits_ = static_cast<std::size_t>(*credits);
+  if (credits) credits_ = as_size(*credits);
   begin_step();
 }
 
 void InProcessTransport::begin_step() {
-  const auto ranks = static_cast<std::size_t>(program_.pipeline().ranks());
+  const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
   groups_.assign(program_.communicators().size(),
                  Group{.calls = std::vector<std::size_t>(ranks), .meetings = {}});

@@ -29,7 +29,7 @@ class MpiWorld {
   [[nodiscard]] int local_size() const { return local_size_; }
 
   /// For the messages of even and of odd steps, so that those of a step are told from those of the last.
-  [[nodiscard]] MPI_Comm messages(int step) const { return messages_[static_cast<std::size_t>(step % 2)]; }
+  [[nodiscard]] MPI_Comm messages(int step) const { return messages_[as_size(step % 2)]; }
   [[nodiscard]] MPI_Comm barriers() const { return barriers_; }
   [[nodiscard]] int largest_tag() const;
   /// Messages are in flight that nobody will receive, or a process is gone.

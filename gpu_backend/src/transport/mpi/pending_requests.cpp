@@ -30,9 +30,9 @@ class Layout {
  private:
   void add(const void* memory, std::size_t size) {
     if (size == 0) return;
-    if (size > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    if (size > as_size(std::numeric_limits<int>::max()))
       throw BackendError(ErrorCode::bad_argument, "a piece of a message above 2 GiB");
-    const auto at = static_cast<std::size_t>(count_++);
+    const auto at = as_size(count_++);
     lengths_[at] = static_cast<int>(size);
     check_mpi(MPI_Get_address(memory, &places_[at]), "MPI_Get_address");
   }
@@ -61,7 +61,7 @@ std::optional<MpiArrival> arrival_from(const MpiAddress& from) {
   if (there == 0) return std::nullopt;
   MPI_Count bytes = 0;
   check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
-  arrival.bytes = static_cast<std::size_t>(bytes);
+  arrival.bytes = as_size(bytes);
   return arrival;
 }
 
@@ -113,10 +113,10 @@ bool PendingRequests::progress(bool call) {
                          MPI_STATUSES_IGNORE),
             "MPI_Testsome");
   if (count <= 0) return false;
-  ended.resize(static_cast<std::size_t>(count));
+  ended.resize(as_size(count));
   std::ranges::sort(ended);  // the first posted is reported first
   std::vector<std::unique_ptr<Flight>> landed;
-  for (const int at : ended) landed.push_back(std::move(pending_[static_cast<std::size_t>(at)]));
+  for (const int at : ended) landed.push_back(std::move(pending_[as_size(at)]));
   std::erase(pending_, nullptr);
   std::erase(requests_, MPI_REQUEST_NULL);
   for (const auto& flight : landed) {

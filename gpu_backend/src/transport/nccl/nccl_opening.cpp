@@ -37,10 +37,10 @@ std::vector<std::vector<CommunicatorId>> split_rounds(const Program& program) {
     const auto has_room = [&](const std::vector<bool>& ranks) {
       return std::ranges::none_of(members, [&](RankId rank) { return ranks[rank.index()]; });
     };
-    const auto round = static_cast<std::size_t>(std::ranges::find_if(taken, has_room) - taken.begin());
+    const auto round = as_size(std::ranges::find_if(taken, has_room) - taken.begin());
     if (round == rounds.size()) {
       rounds.emplace_back();
-      taken.emplace_back(static_cast<std::size_t>(program.pipeline().ranks()), false);
+      taken.emplace_back(as_size(program.pipeline().ranks()), false);
     }
     rounds[round].push_back(id);
     for (const RankId rank : members) taken[round][rank.index()] = true;

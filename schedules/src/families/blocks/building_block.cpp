@@ -22,7 +22,7 @@ class BlockRules {
 
   std::string run() {
     check_dependencies();
-    std::vector<std::vector<Work>> of_rank(static_cast<std::size_t>(block_.ranks));
+    std::vector<std::vector<Work>> of_rank(as_size(block_.ranks));
     for (std::size_t s = 0; s < block_.stages.size(); ++s) {
       std::vector<Work>& works = of_rank[block_.stages[s].rank.index()];
       works.push_back(forward(s));
@@ -58,9 +58,9 @@ class BlockRules {
 
   void check_rank(std::size_t rank, const std::vector<Work>& works) {
     std::size_t slots = 0;
-    for (const Work& work : works) slots += static_cast<std::size_t>(work.slots);
+    for (const Work& work : works) slots += as_size(work.slots);
     if (block_.splits_backward && !block_.stages.front().weight) slots += works.size() / 2;
-    const auto interval = static_cast<std::size_t>(block_.interval);
+    const auto interval = as_size(block_.interval);
     const std::string where = "rank " + std::to_string(rank) + ": ";
     if (slots > interval) {
       broken(where + std::to_string(slots) + " slots of work, more than the interval of " +
@@ -71,7 +71,7 @@ class BlockRules {
     for (const Work& work : works) {
       for (int i = 0; i < work.slots; ++i) {
         const int slot = ((work.slot + i) % block_.interval + block_.interval) % block_.interval;
-        const Work*& there = in_slot[static_cast<std::size_t>(slot)];
+        const Work*& there = in_slot[as_size(slot)];
         if (there != nullptr) {
           broken(where + there->name + " (slot " + std::to_string(there->slot) + ") and " + work.name +
                  " (slot " + std::to_string(work.slot) + ") share slot " + std::to_string(slot) +

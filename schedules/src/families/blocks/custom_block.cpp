@@ -111,9 +111,9 @@ void read_slots(const BlockSlots& slots, int chunks, ReadBlock& read) {
     const RankSlots* backward = entry(slots, whole ? 'B' : 'I', chunk, read);
     const RankSlots* weight = places ? entry(slots, 'W', chunk, read) : nullptr;
     if (!read.complaints.empty()) continue;
-    const auto ranks = static_cast<std::size_t>(read.block.ranks);
+    const auto ranks = as_size(read.block.ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
-      BlockStage& stage = read.block.stages[static_cast<std::size_t>(chunk) * ranks + i];
+      BlockStage& stage = read.block.stages[as_size(chunk) * ranks + i];
       stage.forward = (*forward)[stage.rank.index()];
       stage.backward = (*backward)[stage.rank.index()];
       if (weight != nullptr) stage.weight = (*weight)[stage.rank.index()];
@@ -124,15 +124,14 @@ void read_slots(const BlockSlots& slots, int chunks, ReadBlock& read) {
 /// The first slot from `slot` on that is `phase` modulo 3 and free in the interval, which it then is no more.
 int next_of_phase(int slot, int phase, std::vector<char>& used) {
   const auto interval = static_cast<int>(used.size());
-  while (slot % 3 != phase % 3 || used[static_cast<std::size_t>(slot % interval)] != 0) ++slot;
-  used[static_cast<std::size_t>(slot % interval)] = 1;
+  while (slot % 3 != phase % 3 || used[as_size(slot % interval)] != 0) ++slot;
+  used[as_size(slot % interval)] = 1;
   return slot;
 }
 
 void place_like_1f1b(BuildingBlock& block) {
   block.splits_backward = false;
-  std::vector<std::vector<char>> used(static_cast<std::size_t>(block.ranks),
-                                      std::vector<char>(static_cast<std::size_t>(block.interval)));
+  std::vector<std::vector<char>> used(as_size(block.ranks), std::vector<char>(as_size(block.interval)));
   int slot = 0;
   for (BlockStage& stage : block.stages) {
     stage.forward = next_of_phase(slot, stage.rank.value(), used[stage.rank.index()]);

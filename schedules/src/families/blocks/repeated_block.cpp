@@ -9,8 +9,6 @@
 namespace ppsim::schedules {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// The limits of the ranks, from their peaks.
 void widen(std::vector<int>& limits, Reordering within) {
   if (within != Reordering::peak) return;
@@ -21,7 +19,7 @@ void widen(std::vector<int>& limits, Reordering within) {
 
 /// Occupied slots and the activations held after each.
 struct RepeatedBlock::Lane {
-  explicit Lane(int slots) : used(at(slots)), live(at(slots)) {}
+  explicit Lane(int slots) : used(as_size(slots)), live(as_size(slots)) {}
 
   std::vector<char> used;
   std::vector<int> live;
@@ -36,7 +34,7 @@ struct RepeatedBlock::Lane {
   }
   /// Holds `change` activations more in [from, to).
   void hold(int from, int to, int change) {
-    for (int slot = from; slot < to; ++slot) live[at(slot)] += change;
+    for (int slot = from; slot < to; ++slot) live[as_size(slot)] += change;
   }
   /// The first of `count` free slots in a row in [from, to + count), where `to` is one.
   [[nodiscard]] int first_free(int from, int to, int count) const {
@@ -50,19 +48,19 @@ RepeatedBlock::RepeatedBlock(const BuildingBlock& block, int microbatches)
       stages_(static_cast<int>(block.stages.size())),
       microbatches_(microbatches),
       backward_slots_(block.backward_slots()),
-      slots_(2 * block.stages.size() * at(microbatches)),
-      weights_(at(block.ranks)) {
+      slots_(2 * block.stages.size() * as_size(microbatches)),
+      weights_(as_size(block.ranks)) {
   int first = block.stages.front().forward;
   for (const BlockStage& stage : block.stages) {
     placement_.push_back(stage.rank);
     first = std::min(first, stage.forward);
   }
   for (int s = 0; s < stages_; ++s) {
-    const BlockStage& stage = block.stages[at(s)];
+    const BlockStage& stage = block.stages[as_size(s)];
     for (int i = 0; i < microbatches; ++i) {
       const int start = i * block.interval - first;
-      slots_[at(forward_of(s, i))] = start + stage.forward;
-      slots_[at(backward_of(s, i))] = start + stage.backward;
+      slots_[as_size(forward_of(s, i))] = start + stage.forward;
+      slots_[as_size(backward_of(s, i))] = start + stage.backward;
       if (stage.weight) weights_[stage.rank.index()].push_back({start + *stage.weight, backward_of(s, i)});
     }
   }
@@ -71,7 +69,7 @@ RepeatedBlock::RepeatedBlock(const BuildingBlock& block, int microbatches)
   }
 }
 
-int RepeatedBlock::rank_of(int node) const { return placement_[at(stage_of(node))].value(); }
+int RepeatedBlock::rank_of(int node) const { return placement_[as_size(stage_of(node))].value(); }
 
 Action RepeatedBlock::action_of(int node, OpKind kind) const {
   return make_action(kind, stage_of(node), node % microbatches_);
@@ -91,7 +89,7 @@ int RepeatedBlock::earliest(int node) const {
 }
 
 RepeatedBlock::Weight& RepeatedBlock::weight_of(const Event& event) {
-  return weights_[at(event.rank)][at(-1 - event.item)];
+  return weights_[as_size(event.rank)][as_size(-1 - event.item)];
 }
 
 int RepeatedBlock::horizon() const {
@@ -110,7 +108,7 @@ RepeatedBlock::Steady RepeatedBlock::steady() const {
 }
 
 std::vector<RepeatedBlock::Event> RepeatedBlock::events() const {
-  std::vector<std::size_t> begin(at(horizon()) + 1);
+  std::vector<std::size_t> begin(as_size(horizon()) + 1);
   const auto each = [&](const auto& visit) {
     for (std::size_t node = 0; node < slots_.size(); ++node) {
       const int item = static_cast<int>(node);
@@ -118,30 +116,30 @@ std::vector<RepeatedBlock::Event> RepeatedBlock::events() const {
     }
     for (int r = 0; r < ranks_; ++r) {
       int item = -1;
-      for (const Weight& weight : weights_[at(r)]) visit(Event{weight.slot, r, item--});
+      for (const Weight& weight : weights_[as_size(r)]) visit(Event{weight.slot, r, item--});
     }
   };
-  each([&](const Event& event) { ++begin[at(event.slot) + 1]; });
+  each([&](const Event& event) { ++begin[as_size(event.slot) + 1]; });
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   std::vector<Event> sorted(begin.back());
-  each([&](const Event& event) { sorted[begin[at(event.slot)]++] = event; });
+  each([&](const Event& event) { sorted[begin[as_size(event.slot)]++] = event; });
   return sorted;
 }
 
 std::vector<RepeatedBlock::Lane> RepeatedBlock::lanes() const {
-  std::vector<Lane> result(at(ranks_), Lane(horizon()));
+  std::vector<Lane> result(as_size(ranks_), Lane(horizon()));
   for (std::size_t node = 0; node < slots_.size(); ++node) {
     const int item = static_cast<int>(node);
-    Lane& lane = result[at(rank_of(item))];
+    Lane& lane = result[as_size(rank_of(item))];
     lane.occupy(slots_[node], slots_of(item), true);
-    if (!is_backward(item)) ++lane.live[at(slots_[node])];
-    if (is_backward(item) && backward_slots_ > 1) --lane.live[at(end_of(item) - 1)];
+    if (!is_backward(item)) ++lane.live[as_size(slots_[node])];
+    if (is_backward(item) && backward_slots_ > 1) --lane.live[as_size(end_of(item) - 1)];
   }
   for (int r = 0; r < ranks_; ++r) {
-    Lane& lane = result[at(r)];
-    for (const Weight& weight : weights_[at(r)]) {
+    Lane& lane = result[as_size(r)];
+    for (const Weight& weight : weights_[as_size(r)]) {
       lane.occupy(weight.slot, 1, true);
-      --lane.live[at(weight.slot)];
+      --lane.live[as_size(weight.slot)];
     }
     std::partial_sum(lane.live.begin(), lane.live.end(), lane.live.begin());
   }
@@ -157,15 +155,15 @@ void RepeatedBlock::fill_weights() {
     int free = 0;  // first slot after what it has done
     int owed = 0;  // I without W
   };
-  std::vector<Rank> state(at(ranks_));
+  std::vector<Rank> state(as_size(ranks_));
   const auto fill = [&](int rank, int to) {
-    Rank& now = state[at(rank)];
-    for (; now.owed > 0 && now.free < to; --now.owed) weights_[at(rank)].push_back({now.free++});
+    Rank& now = state[as_size(rank)];
+    for (; now.owed > 0 && now.free < to; --now.owed) weights_[as_size(rank)].push_back({now.free++});
   };
   for (const Event& event : events()) {
     fill(event.rank, event.slot);
-    state[at(event.rank)].free = event.slot + 1;
-    if (is_backward(event.item)) ++state[at(event.rank)].owed;
+    state[as_size(event.rank)].free = event.slot + 1;
+    if (is_backward(event.item)) ++state[as_size(event.rank)].owed;
   }
   for (int r = 0; r < ranks_; ++r) fill(r, std::numeric_limits<int>::max());
 }
@@ -177,7 +175,7 @@ void RepeatedBlock::compact(Reordering within) {
   widen(limits, within);
   const Steady still = steady();
   for (const Event& event : events()) {
-    Lane& lane = lane_of[at(event.rank)];
+    Lane& lane = lane_of[as_size(event.rank)];
     const bool moves = !still.holds(event);
     if (event.item < 0) {
       if (moves) compact_weight(event, lane);
@@ -185,7 +183,7 @@ void RepeatedBlock::compact(Reordering within) {
       if (moves) compact_backward(event, lane);
       lane.meet_backward(end_of(event.item));
     } else if (moves) {
-      compact_forward(event, lane, limits[at(event.rank)]);
+      compact_forward(event, lane, limits[as_size(event.rank)]);
     }
   }
 }
@@ -194,13 +192,13 @@ void RepeatedBlock::compact(Reordering within) {
 void RepeatedBlock::compact_forward(const Event& event, Lane& lane, int limit) {
   int best = event.slot;
   const int from = earliest(event.item);
-  for (int slot = event.slot - 1; slot >= from && lane.live[at(slot)] < limit; --slot) {
-    if (lane.used[at(slot)] == 0) best = slot;
+  for (int slot = event.slot - 1; slot >= from && lane.live[as_size(slot)] < limit; --slot) {
+    if (lane.used[as_size(slot)] == 0) best = slot;
   }
   lane.occupy(event.slot, 1, false);
   lane.occupy(best, 1, true);
   lane.hold(best, event.slot, 1);
-  slots_[at(event.item)] = best;
+  slots_[as_size(event.item)] = best;
 }
 
 void RepeatedBlock::compact_backward(const Event& event, Lane& lane) {
@@ -208,14 +206,14 @@ void RepeatedBlock::compact_backward(const Event& event, Lane& lane) {
   const int best = lane.first_free(earliest(event.item), event.slot, backward_slots_);
   lane.occupy(best, backward_slots_, true);
   if (backward_slots_ > 1) lane.hold(best + backward_slots_ - 1, event.slot + backward_slots_ - 1, -1);
-  slots_[at(event.item)] = best;
+  slots_[as_size(event.item)] = best;
 }
 
 void RepeatedBlock::compact_weight(const Event& event, Lane& lane) {
   Weight& weight = weight_of(event);
   const int place = -1 - event.item;
-  int from = weight.owner >= 0 ? end_of(weight.owner) : lane.backward_ends[at(place)];
-  if (place > 0) from = std::max(from, weights_[at(event.rank)][at(place - 1)].slot + 1);
+  int from = weight.owner >= 0 ? end_of(weight.owner) : lane.backward_ends[as_size(place)];
+  if (place > 0) from = std::max(from, weights_[as_size(event.rank)][as_size(place - 1)].slot + 1);
   lane.occupy(event.slot, 1, false);
   weight.slot = lane.first_free(from, event.slot, 1);
   lane.occupy(weight.slot, 1, true);
@@ -223,10 +221,10 @@ void RepeatedBlock::compact_weight(const Event& event, Lane& lane) {
 }
 
 void RepeatedBlock::compact_cooldown(Reordering within) {
-  std::vector<FilledLane> lane_of(at(ranks_), FilledLane(horizon()));
+  std::vector<FilledLane> lane_of(as_size(ranks_), FilledLane(horizon()));
   for (std::size_t node = 0; node < slots_.size(); ++node) {
     const int item = static_cast<int>(node);
-    lane_of[at(rank_of(item))].put(slots_[node], is_backward(item));
+    lane_of[as_size(rank_of(item))].put(slots_[node], is_backward(item));
   }
   std::vector<int> limits;
   for (FilledLane& lane : lane_of) {
@@ -237,23 +235,23 @@ void RepeatedBlock::compact_cooldown(Reordering within) {
   const Steady still = steady();
   for (const Event& event : events()) {
     if (event.slot < still.end || event.item == still.last) continue;
-    FilledLane& lane = lane_of[at(event.rank)];
+    FilledLane& lane = lane_of[as_size(event.rank)];
     lane.fill_to(event.slot);
-    int& slot = slots_[at(event.item)];
-    slot = lane.earliest(earliest(event.item), event.slot, limits[at(event.rank)]);
+    int& slot = slots_[as_size(event.item)];
+    slot = lane.earliest(earliest(event.item), event.slot, limits[as_size(event.rank)]);
     if (slot < event.slot) lane.move(event.slot, slot);
   }
 }
 
 void RepeatedBlock::squeeze() {
-  std::vector<int> free(at(ranks_));
+  std::vector<int> free(as_size(ranks_));
   for (const Event& event : events()) {
-    int& now = free[at(event.rank)];
+    int& now = free[as_size(event.rank)];
     if (event.item < 0) {
       // Its I stands before it on the rank.
       weight_of(event).slot = now++;
     } else {
-      slots_[at(event.item)] = std::max(now, earliest(event.item));
+      slots_[as_size(event.item)] = std::max(now, earliest(event.item));
       now = end_of(event.item);
     }
   }
@@ -262,11 +260,11 @@ void RepeatedBlock::squeeze() {
 Expected<Schedule> RepeatedBlock::schedule(const std::string& name) const {
   PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(ranks_, stages_, microbatches_, placement_));
   ScheduleBuilder builder(name, std::move(pipeline));
-  std::vector<std::vector<int>> met(at(ranks_));  // backwards of each rank
+  std::vector<std::vector<int>> met(as_size(ranks_));  // backwards of each rank
   for (const Event& event : events()) {
     const RankId rank(event.rank);
     if (event.item < 0) {
-      const auto place = at(-1 - event.item);
+      const auto place = as_size(-1 - event.item);
       const int owner = weights_[rank.index()][place].owner;
       const int node = owner >= 0 ? owner : met[rank.index()][place];
       builder.add(rank, action_of(node, OpKind::backward_weight));

@@ -59,7 +59,7 @@ class RepeatedBlock {
   [[nodiscard]] int stage_of(int node) const { return node / microbatches_ % stages_; }
   [[nodiscard]] int rank_of(int node) const;
   [[nodiscard]] int slots_of(int node) const { return is_backward(node) ? backward_slots_ : 1; }
-  [[nodiscard]] int slot_of(int node) const { return slots_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] int slot_of(int node) const { return slots_[as_size(node)]; }
   [[nodiscard]] int end_of(int node) const { return slot_of(node) + slots_of(node); }
   [[nodiscard]] Action action_of(int node, OpKind kind) const;
   /// The first slot that what a node needs allows.

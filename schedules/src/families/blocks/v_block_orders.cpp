@@ -48,10 +48,8 @@ int whole_intervals(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 /// Activations that a rank holds in its steady state; 0 where two actions share a slot.
 int rank_peak(const std::array<int, 4>& offsets, int interval) {
-  std::vector<char> used(static_cast<std::size_t>(interval));
-  const auto take = [&](int slot) {
-    return std::exchange(used[static_cast<std::size_t>(slot % interval)], char{1}) == 0;
-  };
+  std::vector<char> used(as_size(interval));
+  const auto take = [&](int slot) { return std::exchange(used[as_size(slot % interval)], char{1}) == 0; };
   for (const int slot : offsets) {
     if (!take(slot)) return 0;
   }
@@ -79,7 +77,7 @@ using Slots = std::array<std::vector<int>, kRankKinds>;
 Slots slots_of(const VBlock& block, std::size_t rank, int microbatches) {
   Slots slots;
   for (std::size_t k = 0; k < slots.size(); ++k) {
-    slots[k].reserve(static_cast<std::size_t>(microbatches));
+    slots[k].reserve(as_size(microbatches));
     for (int i = 0; i < microbatches; ++i) slots[k].push_back(block.offsets[rank][k] + i * block.interval);
   }
   return slots;
@@ -88,7 +86,7 @@ Slots slots_of(const VBlock& block, std::size_t rank, int microbatches) {
 /// Puts the last `count` actions of a kind two slots apart, the very last one into `last`.
 void close_up(std::vector<int>& slots, int last, int count) {
   const std::size_t size = slots.size();
-  for (int k = 0; k < count; ++k) slots[size - 1 - static_cast<std::size_t>(k)] = last - 2 * k;
+  for (int k = 0; k < count; ++k) slots[size - 1 - as_size(k)] = last - 2 * k;
   for (std::size_t i = 1; i < size; ++i) slots[i] = std::max(slots[i], slots[i - 1] + 1);
 }
 
@@ -251,7 +249,7 @@ VOrder repeated_order(const VBlock& block, int microbatches, const VEnds& ends) 
   const int peak = ends.tight_end || ends.even_begin ? repeated_peak(block) : 0;
   const auto ranks = static_cast<int>(block.offsets.size());
   for (int r = 0; r < ranks; ++r) {
-    Slots slots = slots_of(block, static_cast<std::size_t>(r), microbatches);
+    Slots slots = slots_of(block, as_size(r), microbatches);
     if (ends.tight_end) tighten_end(slots, block, r, peak);
     order.push_back(merged(slots));
     if (ends.even_begin) even_begin(order.back(), {r, ranks, peak});

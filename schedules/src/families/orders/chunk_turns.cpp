@@ -36,13 +36,13 @@ class Row {
 
 std::vector<int> even_groups(int ranks, int microbatches) {
   const int count = std::max(1, microbatches / ranks);
-  std::vector<int> groups(static_cast<std::size_t>(count), microbatches / count);
-  for (int i = 0; i < microbatches % count; ++i) ++groups[static_cast<std::size_t>(i)];
+  std::vector<int> groups(as_size(count), microbatches / count);
+  for (int i = 0; i < microbatches % count; ++i) ++groups[as_size(i)];
   return groups;
 }
 
 std::vector<int> groups_of(int size, int ranks, int microbatches) {
-  std::vector<int> groups(static_cast<std::size_t>(microbatches / size), size);
+  std::vector<int> groups(as_size(microbatches / size), size);
   const int rest = microbatches % size;
   if (rest >= ranks) {
     groups.push_back(rest);
@@ -67,8 +67,8 @@ std::vector<Turn> turns_of(const std::vector<int>& groups, int chunks) {
 void add_row(ScheduleBuilder& builder, const ChunkOrder& order, RankId rank, int warmup) {
   Row row(builder, order, rank);
   const std::vector<Turn>& turns = order.turns;
-  const std::size_t before = std::min(static_cast<std::size_t>(warmup), turns.size());
-  const auto delay = static_cast<std::size_t>(order.weight_delay);
+  const std::size_t before = std::min(as_size(warmup), turns.size());
+  const auto delay = as_size(order.weight_delay);
   for (std::size_t i = 0; i < before; ++i) row.forward(turns[i]);
   for (std::size_t i = 0; i < turns.size(); ++i) {
     if (before + i < turns.size()) row.forward(turns[before + i]);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "ppsim/core/ir/ids.hpp"
+
 namespace ppsim::schedules {
 namespace {
-
-std::size_t index_of(int slot) { return static_cast<std::size_t>(slot); }
 
 /// Less than every count, with room for the sums below.
 constexpr int kNone = std::numeric_limits<int>::min() / 2;
@@ -14,14 +14,14 @@ constexpr int kNone = std::numeric_limits<int>::min() / 2;
 }  // namespace
 
 FilledLane::FilledLane(int slots)
-    : cells_(index_of(slots), Cell::free), live_(index_of(slots) + 1), pending_(live_) {}
+    : cells_(as_size(slots), Cell::free), live_(as_size(slots) + 1), pending_(live_) {}
 
 void FilledLane::put(int slot, bool backward) {
-  cells_[index_of(slot)] = backward ? Cell::backward : Cell::forward;
+  cells_[as_size(slot)] = backward ? Cell::backward : Cell::forward;
 }
 
 void FilledLane::fill_to(int slot) {
-  for (; filled_ < index_of(slot); ++filled_) {
+  for (; filled_ < as_size(slot); ++filled_) {
     const int freed = weight(filled_) ? 1 : 0;
     const int taken = cells_[filled_] == Cell::forward ? 1 : 0;
     const int owed = cells_[filled_] == Cell::backward ? 1 : 0;
@@ -37,23 +37,23 @@ int FilledLane::peak() const {
 // An action that takes the slot of a W delays it, and the W after it, up to the next idle slot: one more
 // activation until there. An F is one more from its slot on.
 int FilledLane::earliest(int from, int slot, int limit) const {
-  const bool forward = cells_[index_of(slot)] == Cell::forward;
+  const bool forward = cells_[as_size(slot)] == Cell::forward;
   int best = slot;
   int all = kNone;         // held after slots [i, slot)
   int until_idle = kNone;  // held after slots [i, next idle slot)
   for (int i = slot - 1; i >= from; --i) {
-    all = std::max(all, live_[index_of(i) + 1]);
+    all = std::max(all, live_[as_size(i) + 1]);
     if (forward && all >= limit) break;
-    until_idle = idle(index_of(i)) ? kNone : std::max(until_idle, live_[index_of(i) + 1]);
+    until_idle = idle(as_size(i)) ? kNone : std::max(until_idle, live_[as_size(i) + 1]);
     const bool fits = until_idle + 1 + (forward ? 1 : 0) <= limit;
-    if (cells_[index_of(i)] == Cell::free && fits) best = i;
+    if (cells_[as_size(i)] == Cell::free && fits) best = i;
   }
   return best;
 }
 
 void FilledLane::move(int slot, int to) {
-  std::swap(cells_[index_of(slot)], cells_[index_of(to)]);
-  filled_ = std::min(filled_, index_of(to));
+  std::swap(cells_[as_size(slot)], cells_[as_size(to)]);
+  filled_ = std::min(filled_, as_size(to));
 }
 
 }  // namespace ppsim::schedules

@@ -51,7 +51,7 @@ class SlotTable {
       : length_(length_of(pipes)),
         per_direction_(per_direction(pipes)),
         units_(units),
-        cells_(static_cast<std::size_t>(2 * (units.back().start + 2 * length_ + 2 * units.back().size))) {}
+        cells_(as_size(2 * (units.back().start + 2 * length_ + 2 * units.back().size))) {}
 
   void add(StageId stage) {
     const int position = stage.value() % length_;
@@ -73,7 +73,7 @@ class SlotTable {
     return unit.doubled ? 2 * (unit.start + i / 2 * 2) + i % 2 : 2 * (unit.start + 2 * i);
   }
 
-  void put(int half, const Action& action) { cells_[static_cast<std::size_t>(half)] = action; }
+  void put(int half, const Action& action) { cells_[as_size(half)] = action; }
 
   int length_;
   int per_direction_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/ids.hpp"
+
 namespace ppsim::schedules {
 namespace {
 
@@ -14,8 +16,8 @@ class Greedy {
         rules_(rules),
         states_(problem.ranks.size()),
         rows_(problem.ranks.size()),
-        forward_ends_(problem.ranks.size() * static_cast<std::size_t>(problem.microbatches)) {
-    for (auto& row : rows_) row.reserve(3 * static_cast<std::size_t>(problem.microbatches));
+        forward_ends_(problem.ranks.size() * as_size(problem.microbatches)) {
+    for (auto& row : rows_) row.reserve(3 * as_size(problem.microbatches));
   }
 
   GreedyOrder order() {
@@ -51,8 +53,7 @@ class Greedy {
 
   [[nodiscard]] bool last(std::size_t r) const { return r + 1 == states_.size(); }
   Nanoseconds& forward_end(std::size_t r, int microbatch) {
-    return forward_ends_[r * static_cast<std::size_t>(problem_.microbatches) +
-                         static_cast<std::size_t>(microbatch)];
+    return forward_ends_[r * as_size(problem_.microbatches) + as_size(microbatch)];
   }
   /// When the input of a rank's next F or I has arrived.
   Nanoseconds forward_arrival(std::size_t r) {

@@ -92,7 +92,7 @@ class ListRun {
   };
   using Event = std::pair<Nanoseconds, std::size_t>;
 
-  [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(problem_.microbatches); }
+  [[nodiscard]] std::size_t count() const { return as_size(problem_.microbatches); }
   void wake(Nanoseconds time, std::size_t rank) { events_.emplace(std::max(time, ranks_[rank].free), rank); }
 
   [[nodiscard]] static bool is_ready(const Rank& rank, VKind kind, Nanoseconds time) {
@@ -121,7 +121,7 @@ class ListRun {
     for (std::size_t k = 0; k < kVKinds; ++k) {
       const auto kind = static_cast<VKind>(k);
       if (rank.next[k] == count() || !is_ready(rank, kind, time)) continue;
-      const auto place = static_cast<std::size_t>(rank.places[k][rank.next[k]]);
+      const auto place = as_size(rank.places[k][rank.next[k]]);
       const bool first = place == rank.head;
       if (place >= best) continue;
       if (is_forward(kind) && !fits(rank, row, place)) continue;
@@ -138,7 +138,7 @@ class ListRun {
   void start(VKind kind, std::size_t r, Nanoseconds time) {
     Rank& rank = ranks_[r];
     const std::size_t i = rank.next[index(kind)]++;
-    rank.done[static_cast<std::size_t>(rank.places[index(kind)][i])] = 1;
+    rank.done[as_size(rank.places[index(kind)][i])] = 1;
     while (rank.head < rank.done.size() && rank.done[rank.head] != 0) ++rank.head;
     rank.row.push_back(kind);
     if (rank.begin < 0) rank.begin = time;
@@ -215,7 +215,7 @@ class FixedRun {
     Nanoseconds free = 0;
   };
 
-  [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(problem_.microbatches); }
+  [[nodiscard]] std::size_t count() const { return as_size(problem_.microbatches); }
 
   /// Runs what a rank can; whether that was anything.
   bool advance(std::size_t r) {
@@ -270,10 +270,10 @@ VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy polic
 
 VOrder order_of(const Schedule& schedule) {
   const int ranks = schedule.pipeline().ranks();
-  VOrder order(static_cast<std::size_t>(ranks));
+  VOrder order(as_size(ranks));
   for (int r = 0; r < ranks; ++r) {
     for (const Step& step : schedule.row(RankId(r))) {
-      order[static_cast<std::size_t>(r)].push_back(kind_of(step.actions().front(), ranks));
+      order[as_size(r)].push_back(kind_of(step.actions().front(), ranks));
     }
   }
   return order;
@@ -286,7 +286,7 @@ Expected<Schedule> schedule_of(const std::string& name, const VOrder& order, int
   ScheduleBuilder builder(name, std::move(pipeline));
   for (int r = 0; r < ranks; ++r) {
     std::array<int, kVKinds> next = {};
-    for (const VKind kind : order[static_cast<std::size_t>(r)]) {
+    for (const VKind kind : order[as_size(r)]) {
       builder.add(kOpKinds[index(kind)], stage_of(kind, r, ranks), MicrobatchId(next[index(kind)]++));
     }
   }

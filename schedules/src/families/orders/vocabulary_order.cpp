@@ -56,9 +56,9 @@ class Scheduler {
             const CostTable& costs)
       : builder_(builder),
         layout_(layout),
-        ranks_(static_cast<std::size_t>(pipeline.ranks())),
+        ranks_(as_size(pipeline.ranks())),
         microbatches_(pipeline.microbatches()),
-        softmax_(static_cast<std::size_t>(microbatches_)),
+        softmax_(as_size(microbatches_)),
         gradient_(softmax_.size()),
         embedding_(softmax_.size()) {
     for (int r = 0; r < count(); ++r) read_costs(r, costs);
@@ -112,9 +112,8 @@ class Scheduler {
     rank.input_gradients.assign(softmax_.size(), kNever);
   }
 
-  Rank& at(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  Rank& at(int r) { return ranks_[as_size(r)]; }
   [[nodiscard]] int count() const { return static_cast<int>(ranks_.size()); }
-  static std::size_t index(int microbatch) { return static_cast<std::size_t>(microbatch); }
 
   void wake(Nanoseconds time, int r) { wakes_.emplace(time, r); }
   void wake_all(Nanoseconds time) {
@@ -127,19 +126,19 @@ class Scheduler {
     if (mb == microbatches_) return false;
     switch (pass) {
       case kForward:
-        return rank.inputs[index(mb)] <= time && mb - rank.next[kBackward] < count() - r + layout_.extra;
+        return rank.inputs[as_size(mb)] <= time && mb - rank.next[kBackward] < count() - r + layout_.extra;
       case kBackward:
-        return mb < rank.next[kForward] && rank.gradients[index(mb)] <= time;
+        return mb < rank.next[kForward] && rank.gradients[as_size(mb)] <= time;
       case kOutputForward:
-        return mb == rank.next[kOutputBackward] && rank.output_inputs[index(mb)] <= time;
+        return mb == rank.next[kOutputBackward] && rank.output_inputs[as_size(mb)] <= time;
       case kOutputBackward:
         // Directly before the next S, so that the ranks stay together.
-        return mb < rank.next[kOutputForward] && softmax_[index(mb)].over <= time &&
-               (mb + 1 == microbatches_ || rank.output_inputs[index(mb + 1)] <= time);
+        return mb < rank.next[kOutputForward] && softmax_[as_size(mb)].over <= time &&
+               (mb + 1 == microbatches_ || rank.output_inputs[as_size(mb + 1)] <= time);
       case kInputForward:
         return layout_.shards_input() && mb < at(0).next[kForward] + kInputsAhead;
       case kInputBackward:
-        return rank.input_gradients[index(mb)] <= time;
+        return rank.input_gradients[as_size(mb)] <= time;
     }
     return false;
   }
@@ -169,7 +168,7 @@ class Scheduler {
   }
 
   void arrive(std::vector<Nanoseconds>& times, int mb, int r, Nanoseconds time) {
-    times[index(mb)] = time;
+    times[as_size(mb)] = time;
     wake(time, r);
   }
 
@@ -194,7 +193,7 @@ class Scheduler {
   }
 
   void meet_softmax(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = softmax_[index(mb)];
+    Meeting& meeting = softmax_[as_size(mb)];
     if (!join(layout_.softmax, meeting, {r, mb}, end)) return;
     meeting.over = meeting.last + softmax_cost_;
     wake_all(meeting.over);
@@ -202,13 +201,13 @@ class Scheduler {
   }
 
   void meet_gradient(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = gradient_[index(mb)];
+    Meeting& meeting = gradient_[as_size(mb)];
     if (!join(layout_.gradient, meeting, {r, mb}, end)) return;
     arrive(at(count() - 1).gradients, mb, count() - 1, meeting.last + gradient_cost_);
   }
 
   void meet_embedding(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = embedding_[index(mb)];
+    Meeting& meeting = embedding_[as_size(mb)];
     if (!join(layout_.embedding, meeting, {r, mb}, end)) return;
     arrive(at(0).inputs, mb, 0, meeting.last + embedding_cost_);
   }

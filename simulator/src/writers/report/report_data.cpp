@@ -230,7 +230,7 @@ class RunData {
   const Program& program_;
   ReportTexts texts_;
   std::vector<std::vector<TimelineCell>> rows_;
-  std::vector<int> place_ = std::vector<int>(static_cast<std::size_t>(run_.program.size()), 0);
+  std::vector<int> place_ = std::vector<int>(as_size(run_.program.size()), 0);
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ Json ReportTexts::json() const {
       parts.push_back({static_cast<int>(action.kind), chunk_of(program_, rank, action),
                        has_microbatch(action) ? hole++ : -1});
     }
-    list[static_cast<std::size_t>(entry.index)] = {{"text", text}, {"parts", std::move(parts)}};
+    list[as_size(entry.index)] = {{"text", text}, {"parts", std::move(parts)}};
   }
   return list;
 }

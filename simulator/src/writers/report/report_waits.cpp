@@ -21,9 +21,7 @@ InstructionId beginning_of(const TimedRun& run, InstructionId id) {
   };
   const std::int32_t match = run.graph.match_of[id.index()];
   if (match >= 0) {
-    for (const InstructionId member :
-         run.graph.members_of(run.graph.matches[static_cast<std::size_t>(match)]))
-      take(member);
+    for (const InstructionId member : run.graph.members_of(run.graph.matches[as_size(match)])) take(member);
   }
   for (const std::uint32_t index : run.graph.messages_of(id)) {
     const Message& message = run.graph.messages[index];

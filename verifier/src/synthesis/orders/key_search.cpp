@@ -12,12 +12,12 @@ Slot longest_duration(const Shop& shop) {
 /// The most microbatches of each stage that rows have live.
 std::vector<int> live_of(const Shop& shop, const TaskRows& rows) {
   const int last = shop.model.phases() - 1;
-  std::vector<int> live(static_cast<std::size_t>(shop.model.stages()), 0);
+  std::vector<int> live(as_size(shop.model.stages()), 0);
   std::vector<int> most(live);
   for (const auto& row : rows) {
     for (const int task : row) {
       const Shop::Strand& strand = shop.strand_of(task);
-      const auto stage = static_cast<std::size_t>(strand.stage);
+      const auto stage = as_size(strand.stage);
       if (strand.phase == 0) most[stage] = std::max(most[stage], ++live[stage]);
       if (strand.phase == last) --live[stage];
     }
@@ -29,9 +29,8 @@ std::vector<int> live_of(const Shop& shop, const TaskRows& rows) {
 
 void KeySearch::begin(const TaskRows& rows) {
   timed_.assign(rows);
-  rules_.keys.resize(static_cast<std::size_t>(shop_.tasks()));
-  for (int task = 0; task < shop_.tasks(); ++task)
-    rules_.keys[static_cast<std::size_t>(task)] = timed_.start(task);
+  rules_.keys.resize(as_size(shop_.tasks()));
+  for (int task = 0; task < shop_.tasks(); ++task) rules_.keys[as_size(task)] = timed_.start(task);
   rules_.patience = 0;
   rules_.most = live_of(shop_, rows);
   start_over();
@@ -91,8 +90,7 @@ void KeySearch::change(ListRules& rules) {
     case 5:
       return shift_while(rules);
     case 6: {
-      int& most =
-          rules.most[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(rules.most.size())))];
+      int& most = rules.most[as_size(random_.below(static_cast<std::int64_t>(rules.most.size())))];
       most = std::clamp(most + (random_.one_in(2) ? 1 : -1), 1, shop_.microbatches);
       return;
     }
@@ -108,7 +106,7 @@ void KeySearch::shift_strand(ListRules& rules, int strand, Slot by) const {
 
 /// The strands of one phase of the n-th stage of each rank, by what grows from rank to rank.
 void KeySearch::shift_alike(ListRules& rules) {
-  const auto stage = static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(
+  const auto stage = as_size(random_.below(static_cast<std::int64_t>(
       shop_.model.stages_of(static_cast<int>(random_.below(shop_.ranks()))).size())));
   const int phase = static_cast<int>(random_.below(shop_.model.phases()));
   const Slot first = shift();
@@ -123,13 +121,12 @@ void KeySearch::shift_alike(ListRules& rules) {
 
 /// Each task of a rank within a while by another time.
 void KeySearch::shift_while(ListRules& rules) {
-  const auto rank = static_cast<std::size_t>(random_.below(shop_.ranks()));
+  const auto rank = as_size(random_.below(shop_.ranks()));
   const Slot begin = random_.below(std::max<Slot>(1, now_));
   const Slot end = begin + 16 * longest_duration(shop_);
   for (const int strand : shop_.strands_of[rank]) {
     for (int i = 0; i < shop_.microbatches; ++i) {
-      Slot& key = rules.keys[static_cast<std::size_t>(strand) * static_cast<std::size_t>(shop_.microbatches) +
-                             static_cast<std::size_t>(i)];
+      Slot& key = rules.keys[as_size(strand) * as_size(shop_.microbatches) + as_size(i)];
       if (key >= begin && key < end) key += shift() / 2;
     }
   }

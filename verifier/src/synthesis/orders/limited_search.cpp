@@ -68,7 +68,7 @@ void LimitedSearch::make_room_for_incumbent() {
   for (std::size_t r = 0; r < rows.size(); ++r) {
     Bytes held = 0;
     for (const int task : rows[r]) {
-      const auto strand = static_cast<std::size_t>(model_.strand_of(task));
+      const auto strand = as_size(model_.strand_of(task));
       held += rooms_.take[strand];
       rooms_.capacity[r] = std::max(rooms_.capacity[r], held);
       held -= rooms_.give[strand];

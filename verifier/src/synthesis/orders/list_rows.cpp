@@ -7,13 +7,11 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
-std::size_t list_index(int number) { return static_cast<std::size_t>(number); }
-
 constexpr Slot kNever = std::numeric_limits<Slot>::max();
 
 ListRules open_rules(const Shop& shop) {
-  return {.keys = std::vector<Slot>(static_cast<std::size_t>(shop.tasks()), 0),
-          .most = std::vector<int>(static_cast<std::size_t>(shop.model.stages()), shop.microbatches)};
+  return {.keys = std::vector<Slot>(as_size(shop.tasks()), 0),
+          .most = std::vector<int>(as_size(shop.model.stages()), shop.microbatches)};
 }
 
 class Lister {
@@ -22,7 +20,7 @@ class Lister {
       : shop_(shop),
         rules_(rules),
         next_(shop.strands.size(), 0),
-        ends_(static_cast<std::size_t>(shop.tasks()), kNever),
+        ends_(as_size(shop.tasks()), kNever),
         states_(shop.capacity.size()),
         rows_(shop.capacity.size()) {}
 
@@ -44,10 +42,8 @@ class Lister {
     Slot start = kNever;
   };
 
-  [[nodiscard]] int next(int strand) const { return next_[static_cast<std::size_t>(strand)]; }
-  [[nodiscard]] const Shop::Strand& strand(int number) const {
-    return shop_.strands[static_cast<std::size_t>(number)];
-  }
+  [[nodiscard]] int next(int strand) const { return next_[as_size(strand)]; }
+  [[nodiscard]] const Shop::Strand& strand(int number) const { return shop_.strands[as_size(number)]; }
   [[nodiscard]] int phases() const { return shop_.model.phases(); }
 
   /// When the next task of a strand can start, but for the room; kNever where that is not known yet.
@@ -56,7 +52,7 @@ class Lister {
     const Shop::Strand& about = strand(number);
     if (microbatch == shop_.microbatches || out_of_turn(about)) return kNever;
     if (about.source < 0) return 0;
-    const Slot end = ends_[list_index(about.source * shop_.microbatches + microbatch)];
+    const Slot end = ends_[as_size(about.source * shop_.microbatches + microbatch)];
     return end == kNever ? kNever : end + about.lag;
   }
 
@@ -64,8 +60,8 @@ class Lister {
   [[nodiscard]] bool out_of_turn(const Shop::Strand& about) const {
     if (shop_.model.kept_order().empty() || about.phase > 1) return false;
     const int forward = about.stage * phases();
-    const std::vector<bool>& order = shop_.model.kept_order()[static_cast<std::size_t>(about.rank)];
-    return order[list_index(next(forward) + next(forward + 1))] != (about.phase == 0);
+    const std::vector<bool>& order = shop_.model.kept_order()[as_size(about.rank)];
+    return order[as_size(next(forward) + next(forward + 1))] != (about.phase == 0);
   }
 
   /// A stage's room for a microbatch between F and I.
@@ -76,15 +72,15 @@ class Lister {
 
   [[nodiscard]] bool allowed(int rank, int number) const {
     const Shop::Strand& about = strand(number);
-    const State& state = states_[static_cast<std::size_t>(rank)];
-    const Bytes capacity = shop_.capacity[static_cast<std::size_t>(rank)];
+    const State& state = states_[as_size(rank)];
+    const Bytes capacity = shop_.capacity[as_size(rank)];
     // A W that could run can always run.
     const bool last = about.phase + 1 == phases();
-    const Bytes spare = last ? 0 : shop_.weight_room[static_cast<std::size_t>(rank)];
+    const Bytes spare = last ? 0 : shop_.weight_room[as_size(rank)];
     if (state.held + about.take + spare > capacity) return false;
     if (about.phase > 0) return true;
     const int live = next(number) - next(number + phases() - 1);
-    return live < rules_.most[static_cast<std::size_t>(about.stage)] && leaves_way_out(rank, number);
+    return live < rules_.most[as_size(about.stage)] && leaves_way_out(rank, number);
   }
 
   /// Whether with one more F the microbatches can be finished one after the other, W that could run at once
@@ -96,8 +92,7 @@ class Lister {
       oldest = std::min(oldest, next(stage * phases() + 1));
       youngest = std::max(youngest, begun(stage, number));
     }
-    const Bytes room =
-        shop_.capacity[static_cast<std::size_t>(rank)] - shop_.backward_room[static_cast<std::size_t>(rank)];
+    const Bytes room = shop_.capacity[as_size(rank)] - shop_.backward_room[as_size(rank)];
     for (int microbatch = oldest; microbatch < youngest; ++microbatch) {
       Bytes needed = 0;
       for (const int stage : shop_.model.stages_of(rank)) {
@@ -116,10 +111,10 @@ class Lister {
   }
 
   void choose(int rank) {
-    State& state = states_[static_cast<std::size_t>(rank)];
+    State& state = states_[as_size(rank)];
     Slot first = kNever;
     arrivals_.clear();
-    for (const int number : shop_.strands_of[static_cast<std::size_t>(rank)]) {
+    for (const int number : shop_.strands_of[as_size(rank)]) {
       Slot start = arrival(number);
       if (start != kNever) start = allowed(rank, number) ? std::max(start, state.free) : kNever;
       arrivals_.push_back(start);
@@ -128,10 +123,10 @@ class Lister {
     state.start = kNever;
     if (first == kNever) return;
     Slot best = 0;
-    const std::vector<int>& strands = shop_.strands_of[static_cast<std::size_t>(rank)];
+    const std::vector<int>& strands = shop_.strands_of[as_size(rank)];
     for (std::size_t i = 0; i < strands.size(); ++i) {
       if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.patience) continue;
-      const Slot key = rules_.keys[list_index(strands[i] * shop_.microbatches + next(strands[i]))];
+      const Slot key = rules_.keys[as_size(strands[i] * shop_.microbatches + next(strands[i]))];
       if (state.start != kNever && key >= best) continue;
       best = key;
       state.chosen = strands[i];
@@ -140,13 +135,13 @@ class Lister {
   }
 
   void start(int rank) {
-    State& state = states_[static_cast<std::size_t>(rank)];
+    State& state = states_[as_size(rank)];
     const Shop::Strand& about = strand(state.chosen);
-    const int microbatch = next_[static_cast<std::size_t>(state.chosen)]++;
+    const int microbatch = next_[as_size(state.chosen)]++;
     const int task = state.chosen * shop_.microbatches + microbatch;
     const Slot end = state.start + about.duration;
-    ends_[static_cast<std::size_t>(task)] = end;
-    rows_[static_cast<std::size_t>(rank)].push_back(task);
+    ends_[as_size(task)] = end;
+    rows_[as_size(rank)].push_back(task);
     state.free = end;
     state.held += about.take - about.give;
     choose(rank);
@@ -171,19 +166,19 @@ ListRules steady_rules(const Shop& shop) {
   for (const int task : shop.model.order()) {
     if (task % shop.microbatches != 0) continue;
     const Shop::Strand& strand = shop.strand_of(task);
-    Slot& at = first[static_cast<std::size_t>(shop.model.strand_of(task))];
+    Slot& at = first[as_size(shop.model.strand_of(task))];
     if (strand.source >= 0) {
-      const auto source = static_cast<std::size_t>(strand.source);
+      const auto source = as_size(strand.source);
       at = first[source] + shop.strands[source].duration + strand.lag;
     }
-    for (int i = 0; i < shop.microbatches; ++i) rules.keys[list_index(task + i)] = at + i * period;
+    for (int i = 0; i < shop.microbatches; ++i) rules.keys[as_size(task + i)] = at + i * period;
   }
   return rules;
 }
 
 std::vector<ListRules> simple_rules(const Shop& shop) {
   std::vector<ListRules> all;
-  std::vector<int> preference(static_cast<std::size_t>(shop.model.phases()));
+  std::vector<int> preference(as_size(shop.model.phases()));
   std::iota(preference.begin(), preference.end(), 0);
   do {
     for (const bool last_first : {true, false}) {
@@ -191,7 +186,7 @@ std::vector<ListRules> simple_rules(const Shop& shop) {
       for (int task = 0; task < shop.tasks(); ++task) {
         const Shop::Strand& strand = shop.strand_of(task);
         const auto place = std::ranges::find(preference, strand.phase) - preference.begin();
-        rules.keys[static_cast<std::size_t>(task)] =
+        rules.keys[as_size(task)] =
             place * shop.model.stages() + (last_first ? shop.model.stages() - strand.stage : strand.stage);
       }
       all.push_back(std::move(rules));

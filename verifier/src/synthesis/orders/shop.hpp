@@ -26,9 +26,7 @@ struct Shop {
     Bytes give = 0;
   };
 
-  [[nodiscard]] const Strand& strand_of(int task) const {
-    return strands[static_cast<std::size_t>(task / microbatches)];
-  }
+  [[nodiscard]] const Strand& strand_of(int task) const { return strands[as_size(task / microbatches)]; }
   [[nodiscard]] int ranks() const { return static_cast<int>(strands_of.size()); }
   [[nodiscard]] int tasks() const { return static_cast<int>(strands.size()) * microbatches; }
 

@@ -13,9 +13,9 @@ constexpr Slot kNoLimit = std::numeric_limits<Slot>::max() / 2;
 
 TimedRows::TimedRows(const Shop& shop)
     : shop_(shop),
-      places_(static_cast<std::size_t>(shop.tasks()), 0),
+      places_(as_size(shop.tasks()), 0),
       held_(shop.capacity.size()),
-      ends_(static_cast<std::size_t>(shop.tasks()), 0),
+      ends_(as_size(shop.tasks()), 0),
       trial_ends_(ends_),
       done_(shop.capacity.size()),
       cursors_(shop.capacity.size()) {}
@@ -24,7 +24,7 @@ bool TimedRows::assign(const TaskRows& rows) {
   const TaskRows before = std::exchange(rows_, rows);
   bool good = true;
   for (int r = 0; r < shop_.ranks(); ++r) {
-    const auto at = static_cast<std::size_t>(r);
+    const auto at = as_size(r);
     const auto count = static_cast<int>(rows_[at].size());
     held_[at].assign(rows_[at].size() + 1, 0);
     done_[at].assign(rows_[at].size() + 1, 0);
@@ -47,7 +47,7 @@ bool TimedRows::assign(const TaskRows& rows) {
 
 bool TimedRows::fits(int rank, int from, std::span<const int> window) const {
   Bytes held = held_before(rank, from);
-  const Bytes capacity = shop_.capacity[static_cast<std::size_t>(rank)];
+  const Bytes capacity = shop_.capacity[as_size(rank)];
   for (const int task : window) {
     const Shop::Strand& strand = shop_.strand_of(task);
     held += strand.take;
@@ -58,19 +58,19 @@ bool TimedRows::fits(int rank, int from, std::span<const int> window) const {
 }
 
 void TimedRows::put(int rank, int from, std::span<const int> window) {
-  std::vector<int>& row = rows_[static_cast<std::size_t>(rank)];
+  std::vector<int>& row = rows_[as_size(rank)];
   for (std::size_t i = 0; i < window.size(); ++i) {
     const int place = from + static_cast<int>(i);
-    row[static_cast<std::size_t>(place)] = window[i];
-    places_[static_cast<std::size_t>(window[i])] = place;
+    row[as_size(place)] = window[i];
+    places_[as_size(window[i])] = place;
   }
 }
 
 /// What is held and done before each place of a part of a row, from what is before the first.
 void TimedRows::hold_again(int rank, int from, int count) {
-  const auto r = static_cast<std::size_t>(rank);
+  const auto r = as_size(rank);
   const int end = from + count;
-  for (auto at = static_cast<std::size_t>(from); at < static_cast<std::size_t>(end); ++at) {
+  for (auto at = as_size(from); at < as_size(end); ++at) {
     const Shop::Strand& strand = shop_.strand_of(rows_[r][at]);
     held_[r][at + 1] = held_[r][at] + strand.take - strand.give;
     done_[r][at + 1] = done_[r][at] + strand.duration;
@@ -80,9 +80,9 @@ void TimedRows::hold_again(int rank, int from, int count) {
 /// Sets the cursors to what can depend on a change.
 void TimedRows::start_behind(int rank, int from) {
   const std::vector<int>& changed = row(rank);
-  const Slot time = from == 0 ? 0 : end(changed[static_cast<std::size_t>(from) - 1]);
+  const Slot time = from == 0 ? 0 : end(changed[as_size(from) - 1]);
   for (int r = 0; r < shop_.ranks(); ++r) {
-    const auto at = static_cast<std::size_t>(r);
+    const auto at = as_size(r);
     const std::vector<int>& row = rows_[at];
     int place = from;
     if (r != rank) {
@@ -91,8 +91,8 @@ void TimedRows::start_behind(int rank, int from) {
     }
     Cursor& cursor = cursors_[at];
     cursor.place = place;
-    cursor.free = place == 0 ? 0 : end(row[static_cast<std::size_t>(place) - 1]);
-    cursor.left = shop_.work[at] - done_[at][static_cast<std::size_t>(place)];
+    cursor.free = place == 0 ? 0 : end(row[as_size(place) - 1]);
+    cursor.left = shop_.work[at] - done_[at][as_size(place)];
     cursor.waits_for = -1;
   }
 }
@@ -100,7 +100,7 @@ void TimedRows::start_behind(int rank, int from) {
 std::optional<RowsValue> TimedRows::attempt(int rank, int from, std::span<const int> window, Slot most) {
   if (!fits(rank, from, window)) return std::nullopt;
   start_behind(rank, from);
-  const auto begin = rows_[static_cast<std::size_t>(rank)].begin() + from;
+  const auto begin = rows_[as_size(rank)].begin() + from;
   before_trial_.assign(begin, begin + static_cast<std::ptrdiff_t>(window.size()));
   trial_rank_ = rank;
   trial_from_ = from;
@@ -139,33 +139,33 @@ bool TimedRows::run(Slot most) {
 
 /// Goes on with a rank as far as what it waits for is timed. Returns: false where its end is too late.
 bool TimedRows::run_rank(int rank, Slot most) {
-  Cursor& cursor = cursors_[static_cast<std::size_t>(rank)];
+  Cursor& cursor = cursors_[as_size(rank)];
   const std::vector<int>& row = this->row(rank);
   cursor.waits_for = -1;
   // A span may end later than it takes, by the start of its rank.
   const Slot latest = shop_.objective == Objective::makespan ? most : kNoLimit;
   for (; cursor.place < static_cast<int>(row.size()); ++cursor.place) {
-    const int task = row[static_cast<std::size_t>(cursor.place)];
+    const int task = row[as_size(cursor.place)];
     const Shop::Strand& strand = shop_.strand_of(task);
     Slot start = cursor.free;
     if (strand.source >= 0) {
       const int source = strand.source * shop_.microbatches + task % shop_.microbatches;
-      const int owner = shop_.strands[static_cast<std::size_t>(strand.source)].rank;
-      if (place(source) >= cursors_[static_cast<std::size_t>(owner)].place) {
+      const int owner = shop_.strands[as_size(strand.source)].rank;
+      if (place(source) >= cursors_[as_size(owner)].place) {
         cursor.waits_for = source;
         return true;
       }
-      start = std::max(start, trial_ends_[static_cast<std::size_t>(source)] + strand.lag);
+      start = std::max(start, trial_ends_[as_size(source)] + strand.lag);
     }
     const Slot end = start + strand.duration;
-    trial_ends_[static_cast<std::size_t>(task)] = end;
+    trial_ends_[as_size(task)] = end;
     cursor.free = end;
     cursor.left -= strand.duration;
-    if (latest - cursor.left < end || most - shop_.tails[static_cast<std::size_t>(task)] < end) return false;
+    if (latest - cursor.left < end || most - shop_.tails[as_size(task)] < end) return false;
     if (strand.reader < 0) continue;
-    const int reader = shop_.strands[static_cast<std::size_t>(strand.reader)].rank;
-    if (cursors_[static_cast<std::size_t>(reader)].waits_for == task) {
-      cursors_[static_cast<std::size_t>(reader)].waits_for = -1;
+    const int reader = shop_.strands[as_size(strand.reader)].rank;
+    if (cursors_[as_size(reader)].waits_for == task) {
+      cursors_[as_size(reader)].waits_for = -1;
       ready_.push_back(reader);
     }
   }
@@ -175,10 +175,10 @@ bool TimedRows::run_rank(int rank, Slot most) {
 RowsValue TimedRows::value_of_trial() const {
   RowsValue value;
   for (int r = 0; r < shop_.ranks(); ++r) {
-    const auto at = static_cast<std::size_t>(r);
+    const auto at = as_size(r);
     const Slot end = cursors_[at].free;
     const int first = rows_[at].front();
-    const Slot start = trial_ends_[static_cast<std::size_t>(first)] - shop_.strand_of(first).duration;
+    const Slot start = trial_ends_[as_size(first)] - shop_.strand_of(first).duration;
     const Slot taken = shop_.objective == Objective::makespan ? end : end - start;
     value.objective = std::max(value.objective, taken);
     value.mean_end += taken / shop_.ranks();

@@ -34,15 +34,13 @@ class TimedRows {
   void take_back();
 
   [[nodiscard]] const TaskRows& rows() const { return rows_; }
-  [[nodiscard]] const std::vector<int>& row(int rank) const { return rows_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const std::vector<int>& row(int rank) const { return rows_[as_size(rank)]; }
   [[nodiscard]] RowsValue value() const { return value_; }
-  [[nodiscard]] int place(int task) const { return places_[static_cast<std::size_t>(task)]; }
-  [[nodiscard]] Slot end(int task) const { return ends_[static_cast<std::size_t>(task)]; }
+  [[nodiscard]] int place(int task) const { return places_[as_size(task)]; }
+  [[nodiscard]] Slot end(int task) const { return ends_[as_size(task)]; }
   [[nodiscard]] Slot start(int task) const { return end(task) - shop_.strand_of(task).duration; }
   /// What a rank holds before a place of its row.
-  [[nodiscard]] Bytes held_before(int rank, int place) const {
-    return held_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(place)];
-  }
+  [[nodiscard]] Bytes held_before(int rank, int place) const { return held_[as_size(rank)][as_size(place)]; }
 
  private:
   /// How far a rank has come.

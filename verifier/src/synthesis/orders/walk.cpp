@@ -49,8 +49,7 @@ bool Walk::propose(Change& change) {
     rank = static_cast<int>(random_.below(shop_.ranks()));
     place = static_cast<int>(random_.below(static_cast<std::int64_t>(timed_.row(rank).size())));
   } else {
-    const int task =
-        critical_[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(critical_.size())))];
+    const int task = critical_[as_size(random_.below(static_cast<std::int64_t>(critical_.size())))];
     rank = shop_.strand_of(task).rank;
     place = timed_.place(task);
   }
@@ -61,11 +60,11 @@ bool Walk::propose(Change& change) {
 
 bool Walk::move_earlier(int rank, int place, int count, Change& change) {
   const std::vector<int>& row = timed_.row(rank);
-  const int task = row[static_cast<std::size_t>(place)];
+  const int task = row[as_size(place)];
   const Shop::Strand& strand = shop_.strand_of(task);
   int from = place;
   for (; from > 0 && count > 0; --from, --count) {
-    const int other = row[static_cast<std::size_t>(from) - 1];
+    const int other = row[as_size(from) - 1];
     const Shop::Strand& passed = shop_.strand_of(other);
     const bool same_microbatch = other % shop_.microbatches == task % shop_.microbatches;
     if (&passed == &strand || (same_microbatch && passed.stage == strand.stage)) break;
@@ -79,11 +78,11 @@ bool Walk::move_earlier(int rank, int place, int count, Change& change) {
 
 bool Walk::move_later(int rank, int place, int count, Change& change) {
   const std::vector<int>& row = timed_.row(rank);
-  const int task = row[static_cast<std::size_t>(place)];
+  const int task = row[as_size(place)];
   const Shop::Strand& strand = shop_.strand_of(task);
   int to = place;
   for (; to + 1 < static_cast<int>(row.size()) && count > 0; ++to, --count) {
-    const int other = row[static_cast<std::size_t>(to) + 1];
+    const int other = row[as_size(to) + 1];
     const Shop::Strand& passed = shop_.strand_of(other);
     const bool same_microbatch = other % shop_.microbatches == task % shop_.microbatches;
     if (&passed == &strand || (same_microbatch && passed.stage == strand.stage)) break;
@@ -98,8 +97,8 @@ bool Walk::move_later(int rank, int place, int count, Change& change) {
 /// Where the window takes too much room, actions that give some back come before what takes it.
 bool Walk::make_room(Change& change) {
   const std::vector<int>& row = timed_.row(change.rank);
-  const Bytes capacity = shop_.capacity[static_cast<std::size_t>(change.rank)];
-  const auto reach = kLookAhead * shop_.strands_of[static_cast<std::size_t>(change.rank)].size();
+  const Bytes capacity = shop_.capacity[as_size(change.rank)];
+  const auto reach = kLookAhead * shop_.strands_of[as_size(change.rank)].size();
   int pulls = 0;
   Bytes held = timed_.held_before(change.rank, change.from);
   for (std::size_t i = 0; i < window_.size(); ++i) {
@@ -111,7 +110,7 @@ bool Walk::make_room(Change& change) {
     if (++pulls > kMaxPulls) return false;
     std::size_t at = i + 1;
     for (;; ++at) {
-      const std::size_t place = static_cast<std::size_t>(change.from) + at;
+      const std::size_t place = as_size(change.from) + at;
       if (at > i + reach || place >= row.size()) return false;
       if (at == window_.size()) window_.push_back(row[place]);
       const Shop::Strand& other = shop_.strand_of(window_[at]);
@@ -151,7 +150,7 @@ void Walk::find_critical() {
     const Shop::Strand& strand = shop_.strand_of(task);
     const Slot start = timed_.start(task);
     const int place = timed_.place(task);
-    const int before = place > 0 ? timed_.row(strand.rank)[static_cast<std::size_t>(place) - 1] : -1;
+    const int before = place > 0 ? timed_.row(strand.rank)[as_size(place) - 1] : -1;
     const int source =
         strand.source < 0 ? -1 : strand.source * shop_.microbatches + task % shop_.microbatches;
     const bool by_row = before >= 0 && timed_.end(before) == start;

@@ -34,12 +34,8 @@ class HappensBefore {
 
  private:
   friend class HappensBeforeMaker;
-  [[nodiscard]] std::size_t offset(InstructionId id) const {
-    return static_cast<std::size_t>(id.value() - first_.value());
-  }
-  [[nodiscard]] std::size_t row(InstructionId id) const {
-    return offset(id) * static_cast<std::size_t>(tracks_);
-  }
+  [[nodiscard]] std::size_t offset(InstructionId id) const { return as_size(id.value() - first_.value()); }
+  [[nodiscard]] std::size_t row(InstructionId id) const { return offset(id) * as_size(tracks_); }
 
   InstructionId first_;
   int tracks_ = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -8,6 +9,11 @@
 #include <vector>
 
 namespace ppsim {
+
+/// A count or an index, as containers take it. Requires: it is not negative.
+[[nodiscard]] constexpr std::size_t as_size(std::integral auto number) {
+  return static_cast<std::size_t>(number);
+}
 
 /// An index that cannot be mixed up with an index of another kind; -1 means "none".
 template <class Tag>
@@ -18,7 +24,7 @@ class StrongId {
 
   [[nodiscard]] constexpr std::int32_t value() const { return value_; }
   /// Requires: valid().
-  [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(value_); }
+  [[nodiscard]] constexpr std::size_t index() const { return as_size(value_); }
   [[nodiscard]] constexpr bool valid() const { return value_ >= 0; }
 
   friend constexpr auto operator<=>(StrongId, StrongId) = default;

@@ -140,7 +140,7 @@ class Pipeline {
   [[nodiscard]] RankId rank_of(StageId stage) const { return spec_.placement[stage]; }
   [[nodiscard]] RouteId route_of(MicrobatchId mb) const { return spec_.route[mb]; }
   [[nodiscard]] bool on_route(StageId stage, MicrobatchId mb) const {
-    return on_route_[route_of(mb).index() * static_cast<std::size_t>(stages()) + stage.index()] != 0;
+    return on_route_[route_of(mb).index() * as_size(stages()) + stage.index()] != 0;
   }
   /// Stages that feed `stage` for a microbatch, ascending.
   [[nodiscard]] std::span<const StageId> producers(StageId stage, MicrobatchId mb) const {
@@ -170,7 +170,7 @@ class Pipeline {
   [[nodiscard]] std::span<const BlockId> blocks_of(StageId stage) const { return blocks_of_[stage]; }
   /// Microbatches whose gradients update `update` sums, ascending.
   [[nodiscard]] std::span<const MicrobatchId> microbatches_of_update(int update) const {
-    return microbatches_of_update_[static_cast<std::size_t>(update)];
+    return microbatches_of_update_[as_size(update)];
   }
   /// Collectives that F of a stage waits for (`kind` forward) or B and I (backward), ascending.
   [[nodiscard]] std::span<const CollectiveId> collectives_before(StageId stage, OpKind kind) const {
@@ -193,9 +193,9 @@ class Pipeline {
   };
   [[nodiscard]] std::span<const StageId> span_of(const Adjacency& adjacency, StageId stage,
                                                  MicrobatchId mb) const {
-    const std::size_t row = route_of(mb).index() * static_cast<std::size_t>(stages()) + stage.index();
-    const auto first = static_cast<std::size_t>(adjacency.begin[row]);
-    const auto last = static_cast<std::size_t>(adjacency.begin[row + 1]);
+    const std::size_t row = route_of(mb).index() * as_size(stages()) + stage.index();
+    const auto first = as_size(adjacency.begin[row]);
+    const auto last = as_size(adjacency.begin[row + 1]);
     return {adjacency.items.data() + first, last - first};
   }
   void build_indexes();

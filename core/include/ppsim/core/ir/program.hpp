@@ -66,7 +66,7 @@ class Program {
   [[nodiscard]] std::uint32_t first_action(InstructionId id) const {
     return is_plain_ ? static_cast<std::uint32_t>(id.value()) : instructions_[id.index()].first_action;
   }
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(rank_begin_.back()); }
+  [[nodiscard]] std::size_t size() const { return as_size(rank_begin_.back()); }
   [[nodiscard]] IdRange<InstructionId> ids() const {
     return {InstructionId(0), InstructionId(static_cast<std::int32_t>(size()))};
   }

@@ -24,7 +24,7 @@ class Planner {
       for (const int queue : program_.queues_of(id)) queues.insert(queue);
     }
     plan_.queues.assign(queues.begin(), queues.end());
-    const auto count = static_cast<std::size_t>(last_.value() - first_.value());
+    const auto count = as_size(last_.value() - first_.value());
     known_.assign(plan_.queues.size(), 0);
     issued_.assign(plan_.queues.size(), 0);
     tail_.assign(plan_.queues.size(), Clock(plan_.queues.size(), 0));
@@ -65,12 +65,10 @@ class Planner {
     std::int32_t number = 0;  ///< counted from 1
   };
 
-  [[nodiscard]] std::size_t offset(InstructionId id) const {
-    return static_cast<std::size_t>(id.value() - first_.value());
-  }
+  [[nodiscard]] std::size_t offset(InstructionId id) const { return as_size(id.value() - first_.value()); }
   [[nodiscard]] std::size_t dense(int queue) const {
     const auto at = std::ranges::lower_bound(plan_.queues, queue);
-    return static_cast<std::size_t>(at - plan_.queues.begin());
+    return as_size(at - plan_.queues.begin());
   }
 
   void find_blocking() {
@@ -201,7 +199,7 @@ class JointPlanner {
     communicates(id) ? planner_of(id).add_begin(id) : planner_of(id).add(id);
     for (const std::uint32_t message : graph_.messages_of(id)) move_from(message);
     const std::int32_t match = graph_.match_of[id.index()];
-    if (match >= 0) join(static_cast<std::size_t>(match));
+    if (match >= 0) join(as_size(match));
   }
 
   void complete(InstructionId id) {
@@ -221,7 +219,7 @@ class JointPlanner {
   [[nodiscard]] bool can_move(const Message& message) const {
     const auto started = [&](InstructionId id) { return id.valid() && started_[id.index()]; };
     return started(message.send) && started(message.receive) &&
-           (message.previous < 0 || moved_[static_cast<std::size_t>(message.previous)]);
+           (message.previous < 0 || moved_[as_size(message.previous)]);
   }
 
   void join(std::size_t number) {
