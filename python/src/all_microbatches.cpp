@@ -109,13 +109,11 @@ nb::dict result_data(const Subject& subject, const AllMicrobatchesResult& result
 }
 
 nb::dict memory_data(const MemoryForAll& bound) {
-  nb::dict item;
-  item["rank"] = bound.rank.value();
-  item["bytes"] = bound.bytes.constant;
-  item["bytes_per_period"] = bound.bytes.per_period;
-  item["period"] = bound.period;
-  item["reached_at"] = bound.reached_at;
-  return item;
+  return data({{"rank", bound.rank.value()},
+               {"bytes", bound.bytes.constant},
+               {"bytes_per_period", bound.bytes.per_period},
+               {"period", bound.period},
+               {"reached_at", bound.reached_at}});
 }
 
 Data verified_for_all(const Schedule& schedule, const std::string& communicators,
@@ -137,13 +135,11 @@ Data verified_for_all(const Schedule& schedule, const std::string& communicators
   nb::list properties, memory;
   for (const AllMicrobatchesResult& result : report.results) properties.append(result_data(subject, result));
   for (const MemoryForAll& bound : report.memory) memory.append(memory_data(bound));
-  Data data;
-  data["properties"] = properties;
-  data["memory"] = memory;
-  data["transport"] = transport_text(asked.capabilities);
-  data["memory_limit_bytes"] = asked.memory_limit;
-  data["coverage"] = to_lines(report.coverage);
-  return data;
+  return data({{"properties", properties},
+               {"memory", memory},
+               {"transport", transport_text(asked.capabilities)},
+               {"memory_limit_bytes", asked.memory_limit},
+               {"coverage", to_lines(report.coverage)}});
 }
 
 }  // namespace

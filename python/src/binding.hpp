@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,22 @@ using namespace nb::literals;
 /// Values that Python gets as a dictionary of fields, and lists of them.
 using Data = nb::typed<nb::dict, nb::str, nb::any>;
 using DataList = nb::typed<nb::list, Data>;
+
+/// One field of a dictionary.
+struct Field {
+  template <class T>
+  Field(const char* key, T&& of) : name(key), value(nb::cast(std::forward<T>(of))) {}
+
+  const char* name;
+  nb::object value;
+};
+
+/// A dictionary of these fields. Requires: the GIL.
+[[nodiscard]] inline Data data(std::initializer_list<Field> fields) {
+  nb::dict result;
+  for (const Field& field : fields) result[field.name] = field.value;
+  return Data(result);
+}
 
 /// An Error on its way to Python, where it becomes a ppsim.Error or what is derived from it.
 class CoreError : public std::exception {

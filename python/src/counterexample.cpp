@@ -10,9 +10,7 @@ namespace {
 nb::dict data_of(const Program&, const std::vector<Violation>& violations) {
   nb::list messages;
   for (const Violation& violation : violations) messages.append(violation.message);
-  nb::dict result;
-  result["violations"] = messages;
-  return result;
+  return data({{"violations", messages}});
 }
 
 nb::list waits_data(const std::vector<Wait>& waits) {
@@ -43,12 +41,10 @@ nb::dict data_of(const Program&, const Deadlock& deadlock) {
 nb::dict data_of(const Program&, const ResidencyHang& hang) {
   nb::list resident;
   for (const Place& place : hang.resident) resident.append(place_data(place));
-  nb::dict result;
-  result["residency"] = hang.residency;
-  result["resident"] = resident;
-  result["waits"] = waits_data(hang.waits);
-  result["blocked_instructions"] = hang.blocked;
-  return result;
+  return data({{"residency", hang.residency},
+               {"resident", resident},
+               {"waits", waits_data(hang.waits)},
+               {"blocked_instructions", hang.blocked}});
 }
 
 nb::dict data_of(const Program& program, const MemoryOverrun& overrun) {
@@ -61,13 +57,11 @@ nb::dict data_of(const Program& program, const MemoryOverrun& overrun) {
     event["event"] = item % 2 == 0 ? "start" : "end";
     firing_order.append(event);
   }
-  nb::dict result;
-  result["rank"] = overrun.rank.value();
-  result["bytes"] = overrun.bytes;
-  result["limit"] = overrun.limit;
-  result["live"] = live;
-  result["firing_order"] = firing_order;
-  return result;
+  return data({{"rank", overrun.rank.value()},
+               {"bytes", overrun.bytes},
+               {"limit", overrun.limit},
+               {"live", live},
+               {"firing_order", firing_order}});
 }
 
 nb::dict data_of(const Program& program, const LateEnd& late) {
@@ -78,21 +72,13 @@ nb::dict data_of(const Program& program, const LateEnd& late) {
     item["end_ns"] = step.end;
     path.append(item);
   }
-  nb::dict result;
-  result["makespan_ns"] = late.makespan;
-  result["limit_ns"] = late.limit;
-  result["critical_path"] = path;
-  return result;
+  return data({{"makespan_ns", late.makespan}, {"limit_ns", late.limit}, {"critical_path", path}});
 }
 
 }  // namespace
 
 nb::dict place_data(const Place& place) {
-  nb::dict result;
-  result["rank"] = place.rank.value();
-  result["index"] = place.index;
-  result["action"] = place.action;
-  return result;
+  return data({{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}});
 }
 
 nb::dict counterexample_data(const Program& program, const Counterexample& counterexample) {

@@ -34,23 +34,19 @@ nb::object ratio_of(const Ratio& ratio) {
 }
 
 Data growth_of(const StepGrowth& growth) {
-  nb::dict result;
-  result["below"] = growth.below.slope;
-  result["above"] = growth.above.slope;
-  result["holds_from"] = ratio_of(growth.from);
-  result["holds_to"] = ratio_of(growth.to);
-  return Data(result);
+  return data({{"below", growth.below.slope},
+               {"above", growth.above.slope},
+               {"holds_from", ratio_of(growth.from)},
+               {"holds_to", ratio_of(growth.to)}});
 }
 
 Data sensitivity_of(const Sensitivity& of) {
-  nb::dict result;
-  result["group"] = of.group;
-  result["actions"] = of.actions;
-  result["total_ns"] = of.total;
-  result["one_percent_less_ns"] = of.one_percent_less;
-  result["one_percent_more_ns"] = of.one_percent_more;
-  result["path"] = growth_of(of.scaled);
-  return Data(result);
+  return data({{"group", of.group},
+               {"actions", of.actions},
+               {"total_ns", of.total},
+               {"one_percent_less_ns", of.one_percent_less},
+               {"one_percent_more_ns", of.one_percent_more},
+               {"path", growth_of(of.scaled)}});
 }
 
 CostGrouping grouping_of(const std::string& by) {
@@ -78,10 +74,7 @@ Data break_even_of(const SimulatedStep& first, const SimulatedStep& second, cons
   nb::list ranges;
   for (const ShorterRange& range : found.ranges)
     ranges.append(nb::make_tuple(ratio_of(range.from), range.shorter));
-  nb::dict result;
-  result["added"] = found.added;
-  result["ranges"] = ranges;
-  return Data(result);
+  return data({{"added", found.added}, {"ranges", ranges}});
 }
 
 /// The functions that python/ppsim/effects.py calls.
@@ -118,15 +111,13 @@ Data step_spread_of(const SimulatedStep& step, const SpreadWords& words) {
     const nb::gil_scoped_release release;
     spread = value_of(step_spread(step, options));
   }
-  nb::dict result;
-  result["planned_ns"] = spread.planned_ns;
-  result["steps_ns"] = spread.steps_ns;
-  result["mean_ns"] = spread.step_ns.mean;
-  result["mean_error_ns"] = spread.step_ns.mean_error;
   nb::list gains;
   for (const RankSpread& rank : spread.ranks) gains.append(rank.gain_ns);
-  result["gains_ns"] = gains;
-  return Data(result);
+  return data({{"planned_ns", spread.planned_ns},
+               {"steps_ns", spread.steps_ns},
+               {"mean_ns", spread.step_ns.mean},
+               {"mean_error_ns", spread.step_ns.mean_error},
+               {"gains_ns", gains}});
 }
 
 /// What ppsim.calibrate asks.
@@ -162,14 +153,12 @@ MeasuredCollective collective_of(const std::string& operation, const std::string
 nb::object share_of(const std::optional<double>& share) { return share ? nb::cast(*share) : nb::none(); }
 
 Data group_of(const CalibrationGroup& group) {
-  nb::dict result;
-  result["name"] = group.name;
-  result["observations"] = group.observations;
-  result["measured_ns"] = group.measured_ns;
-  result["before"] = share_of(group.before);
-  result["after"] = group.after;
-  result["other_half"] = share_of(group.other_half);
-  return Data(result);
+  return data({{"name", group.name},
+               {"observations", group.observations},
+               {"measured_ns", group.measured_ns},
+               {"before", share_of(group.before)},
+               {"after", group.after},
+               {"other_half", share_of(group.other_half)}});
 }
 
 Data calibrated_of(const SimulatedStep* step, const Sources& sources, const CalibrationWords& words) {
@@ -190,20 +179,18 @@ Data calibrated_of(const SimulatedStep* step, const Sources& sources, const Cali
   CalibrationResult found = value_of(calibrate(request));
   found.calibration.sources = words.traces;
   for (const auto& one : words.nccl_tests) found.calibration.sources.push_back(std::get<1>(one));
-  nb::dict result;
   DataList groups;
   for (const CalibrationGroup& group : found.groups) groups.append(group_of(group));
   nb::dict factors;
   for (const auto& [kind, factor] : found.calibration.factors)
     factors[nb::cast(std::string(info(kind).text))] = factor;
-  result["groups"] = groups;
-  result["factors"] = factors;
-  result["text"] = to_json(found.calibration);
-  result["hash"] = calibration_hash(found.calibration);
-  result["table"] = to_json(found.measured);
-  result["left_out_steps"] = left_out;
-  result["varied"] = found.varied ? nb::object(group_of(*found.varied)) : nb::none();
-  return Data(result);
+  return data({{"groups", groups},
+               {"factors", factors},
+               {"text", to_json(found.calibration)},
+               {"hash", calibration_hash(found.calibration)},
+               {"table", to_json(found.measured)},
+               {"left_out_steps", left_out},
+               {"varied", found.varied ? nb::object(group_of(*found.varied)) : nb::none()}});
 }
 
 /// The measured step, as it is replayed, and with changes.

@@ -50,21 +50,19 @@ PlanRequest request_of(const PlanWords& words) {
 
 nb::dict choice_data(const PlanChoice& choice) {
   const Parallelism& spread = choice.spread;
-  nb::dict data;
-  data["schedule"] = choice.schedule;
-  data["chunks"] = choice.chunks;
-  data["nodes"] = choice.nodes;
-  data["tp"] = spread.tensor;
-  data["pp"] = spread.pipeline;
-  data["dp"] = spread.data;
-  data["cp"] = spread.context;
-  data["ep"] = spread.expert;
-  data["microbatch_size"] = spread.microbatch_size;
-  data["microbatches"] = spread.microbatches();
-  data["dtype"] = std::string(data_type_name(spread.dtype));
-  data["fsdp"] = spread.sharded_parameters;
-  data["recompute"] = as_text(spread.recompute);
-  return data;
+  return data({{"schedule", choice.schedule},
+               {"chunks", choice.chunks},
+               {"nodes", choice.nodes},
+               {"tp", spread.tensor},
+               {"pp", spread.pipeline},
+               {"dp", spread.data},
+               {"cp", spread.context},
+               {"ep", spread.expert},
+               {"microbatch_size", spread.microbatch_size},
+               {"microbatches", spread.microbatches()},
+               {"dtype", std::string(data_type_name(spread.dtype))},
+               {"fsdp", spread.sharded_parameters},
+               {"recompute", as_text(spread.recompute)}});
 }
 
 nb::dict row_data(const PlanRow& row) {

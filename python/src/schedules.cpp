@@ -94,16 +94,14 @@ Schedule from_rows(const std::string& name, const Shape& shape,
 
 Data info_of(const ScheduleInfo& info) {
   const auto text = [](std::string_view view) { return nb::str(view.data(), view.size()); };
-  Data result;
-  result["name"] = text(info.name);
-  result["summary"] = text(info.summary);
-  result["paper"] = text(info.paper);
-  result["placement"] = text(info.placement);
-  result["constraints"] = text(info.constraints);
   nb::dict settings;
   for (const SettingInfo& setting : info.settings) settings[text(setting.name)] = text(setting.meaning);
-  result["settings"] = settings;
-  return result;
+  return data({{"name", text(info.name)},
+               {"summary", text(info.summary)},
+               {"paper", text(info.paper)},
+               {"placement", text(info.placement)},
+               {"constraints", text(info.constraints)},
+               {"settings", settings}});
 }
 
 }  // namespace

@@ -106,25 +106,21 @@ Data synthesized(const SynthesisWords& words) {
                                         return {};
                                       }));
   });
-  nb::dict data;
-  if (const auto* none = std::get_if<NoSchedule>(&answer)) {
-    data["why"] = none->reason;
-    return data;
-  }
+  if (const auto* none = std::get_if<NoSchedule>(&answer)) return data({{"why", none->reason}});
   const auto& found = std::get<Synthesized>(answer);
-  data["schedule"] = found.schedule;
-  data["program"] = found.program;
-  data["value_ns"] = found.value;
-  data["lower_bound_ns"] = found.lower_bound;
-  data["placements"] = found.placements;
-  data["method"] = found.method;
-  data["bound_method"] = found.bound_method;
-  data["open"] = found.open;
-  data["worst_case_bytes"] =
-      in_bytes && found.worst_bytes > 0 ? std::optional(found.worst_bytes) : std::nullopt;
-  data["peak_live_activations"] = peak_live_microbatches(found.schedule);
-  data["certificate"] = found.certificate ? std::optional(to_json(*found.certificate)) : std::nullopt;
-  return data;
+  return data(
+      {{"schedule", found.schedule},
+       {"program", found.program},
+       {"value_ns", found.value},
+       {"lower_bound_ns", found.lower_bound},
+       {"placements", found.placements},
+       {"method", found.method},
+       {"bound_method", found.bound_method},
+       {"open", found.open},
+       {"worst_case_bytes",
+        in_bytes && found.worst_bytes > 0 ? std::optional(found.worst_bytes) : std::nullopt},
+       {"peak_live_activations", peak_live_microbatches(found.schedule)},
+       {"certificate", found.certificate ? std::optional(to_json(*found.certificate)) : std::nullopt}});
 }
 
 }  // namespace

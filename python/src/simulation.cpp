@@ -155,13 +155,11 @@ std::string text_of(const SimulatedStep& step, int width) {
 }
 
 nb::typed<nb::dict, nb::str, nb::int_> bubble_of(const BubbleBreakdown& bubble) {
-  nb::dict result;
-  result["warmup"] = bubble.warmup;
-  result["steady"] = bubble.steady;
-  result["cooldown"] = bubble.cooldown;
-  result["exposed_communication"] = bubble.exposed_communication;
-  result["imbalance"] = bubble.imbalance;
-  return result;
+  return data({{"warmup", bubble.warmup},
+               {"steady", bubble.steady},
+               {"cooldown", bubble.cooldown},
+               {"exposed_communication", bubble.exposed_communication},
+               {"imbalance", bubble.imbalance}});
 }
 
 /// Bytes by kind of tensor.
@@ -176,17 +174,15 @@ nb::object contents_of(const SimulatedStep& step, const std::vector<KindBytes>& 
 Data rank_of(const SimulatedStep& step, RankId id) {
   const RankMetrics& rank = step.metrics.ranks[id];
   const auto size = [&](std::int64_t value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
-  nb::dict result;
-  result["rank"] = id.value();
-  result["start_ns"] = rank.times.start;
-  result["end_ns"] = rank.times.end;
-  result["busy_ns"] = rank.times.busy;
-  result["idle_ns"] = rank.idle();
-  result["peak_bytes"] = size(rank.peak_bytes);
-  result["peak_at_ns"] = size(rank.peak_at);
-  result["peak_live_activations"] = rank.peak_live_activations;
-  result["sent_bytes"] = nb::cast(step.sent_bytes(id));
-  return result;
+  return data({{"rank", id.value()},
+               {"start_ns", rank.times.start},
+               {"end_ns", rank.times.end},
+               {"busy_ns", rank.times.busy},
+               {"idle_ns", rank.idle()},
+               {"peak_bytes", size(rank.peak_bytes)},
+               {"peak_at_ns", size(rank.peak_at)},
+               {"peak_live_activations", rank.peak_live_activations},
+               {"sent_bytes", nb::cast(step.sent_bytes(id))}});
 }
 
 DataList ranks_of(const SimulatedStep& step) {
@@ -207,14 +203,12 @@ DataList ranks_of(const SimulatedStep& step) {
 DataList critical_path_of(const SimulatedStep& step) {
   DataList result;
   for (const CriticalStep& item : step.metrics.critical_path) {
-    nb::dict entry;
-    entry["rank"] = step.program().rank_of(item.instruction).value();
-    entry["index"] = step.program().position(item.instruction);
-    entry["action"] = actions_text(step.program(), item.instruction);
-    entry["start_ns"] = item.start;
-    entry["end_ns"] = item.end;
-    entry["reason"] = std::string(critical_reason_name(item));
-    result.append(entry);
+    result.append(data({{"rank", step.program().rank_of(item.instruction).value()},
+                        {"index", step.program().position(item.instruction)},
+                        {"action", actions_text(step.program(), item.instruction)},
+                        {"start_ns", item.start},
+                        {"end_ns", item.end},
+                        {"reason", std::string(critical_reason_name(item))}}));
   }
   return result;
 }

@@ -76,13 +76,11 @@ Data data_of(const Program& program, const VerifyOptions& options, const Outcome
   for (const PropertyResult& result : outcome.report.results) properties.append(result_data(program, result));
   nb::list memory;
   for (const WorstCase& worst : outcome.report.memory) memory.append(memory_data(outcome, worst));
-  nb::dict data;
-  data["properties"] = properties;
-  data["memory"] = memory;
-  data["transport"] = transport_text(options.capabilities);
-  data["certificate"] = outcome.certificate;
-  data["memory_limit_bytes"] = options.memory_limit;
-  return data;
+  return data({{"properties", properties},
+               {"memory", memory},
+               {"transport", transport_text(options.capabilities)},
+               {"certificate", outcome.certificate},
+               {"memory_limit_bytes", options.memory_limit}});
 }
 
 Data verified(const Program& program, const VerifyQuestion& question) {
