@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/verifier/verify.hpp"
 
@@ -58,9 +59,8 @@ Lines moment_lines(const Program& program, const FiringOrder& firing) {
 }
 
 Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
-  std::ostringstream head;
-  head << "rank " << overrun.rank << ": " << overrun.bytes << " bytes live at once, limit " << overrun.limit;
-  Lines lines{head.str()};
+  Lines lines{
+      concatenated("rank ", overrun.rank, ": ", overrun.bytes, " bytes live at once, limit ", overrun.limit)};
   for (const Tensor& tensor : overrun.live) lines.push_back("  live: " + tensor_text(tensor));
   const Lines then = moment_lines(program, overrun.firing_order);
   append_all(lines, then);
@@ -76,10 +76,9 @@ Lines lines_of(const Program& program, const LateEnd& late) {
   Lines lines{head.str()};
   lines.back().back() = ':';
   for (const TimedStep& step : late.critical_path) {
-    std::ostringstream line;
-    line << "  rank " << program.rank_of(step.instruction) << ": " << actions_text(program, step.instruction)
-         << " from " << step.start << " to " << step.end << " ns";
-    lines.push_back(line.str());
+    lines.push_back(concatenated("  rank ", program.rank_of(step.instruction), ": ",
+                                 actions_text(program, step.instruction), " from ", step.start, " to ",
+                                 step.end, " ns"));
   }
   return lines;
 }

@@ -1,6 +1,6 @@
 #include "completeness.hpp"
 
-#include <sstream>
+#include "ppsim/core/ir/concatenated.hpp"
 
 namespace ppsim {
 namespace {
@@ -8,9 +8,7 @@ namespace {
 std::string described(OpKind kind, const Action& at, const char* what) {
   Action action = at;
   action.kind = kind;
-  std::ostringstream out;
-  out << action << ' ' << what;
-  return out.str();
+  return concatenated(action, ' ', what);
 }
 
 }  // namespace

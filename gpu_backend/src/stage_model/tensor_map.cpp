@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
@@ -79,10 +79,9 @@ std::span<std::byte> TensorMap::need(ActionPlace place, const Action& action, co
   const auto tensor = find(place, key, action.microbatch);
   if (tensor) return memory(*tensor);
   if (sizes_(key) == 0) return {};
-  std::ostringstream text;
-  text << "rank " << place.rank << ": " << action_text(pipeline_, action)
-       << " needs a tensor that no action before it makes: " << key;
-  throw BackendError(ErrorCode::ill_formed, text.str());
+  throw BackendError(ErrorCode::ill_formed,
+                     concatenated("rank ", place.rank, ": ", action_text(pipeline_, action),
+                                  " needs a tensor that no action before it makes: ", key));
 }
 
 ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice, const std::int64_t* step) {

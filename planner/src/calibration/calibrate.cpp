@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 
 #include "collective_groups.hpp"
 #include "fit_constants.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
@@ -214,11 +214,10 @@ Expected<void> find_factors(const Durations& durations, const CostTable& model, 
     if (!ratio) continue;
     const double factor = calibration.factor(kind) * *ratio;
     if (factor < workload::kMinFactor || factor > workload::kMaxFactor) {
-      std::ostringstream found;
-      found << info(kind).text << " takes " << factor << " times what the model says";
       return make_error(
           ErrorCode::bad_argument, "the traces are not of this model on this cluster",
-          {.found = found.str(), .expected = "a factor of 0.1 to 10; --costs-out needs no model"});
+          {.found = concatenated(info(kind).text, " takes ", factor, " times what the model says"),
+           .expected = "a factor of 0.1 to 10; --costs-out needs no model"});
     }
     calibration.factors[kind] = factor;
   }

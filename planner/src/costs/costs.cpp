@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <sstream>
 
 #include "decimal.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/workload/validated.hpp"
 
@@ -74,11 +74,11 @@ void keep_model(CostBinding& binding, const CostBinding& of_model) {
 /// Tokens and throughput are those of the batch: a schedule for another one would make them nonsense.
 Expected<void> check_batch(const Parallelism& spread, const Pipeline& pipeline) {
   if (batch_microbatches(pipeline) == spread.microbatches()) return {};
-  std::ostringstream expected;
-  expected << spread.microbatches() << ", global batch " << spread.global_batch_size << " / (dp "
-           << spread.data << " x microbatch size " << spread.microbatch_size << ')';
-  return make_error(ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
-                    {.found = std::to_string(batch_microbatches(pipeline)), .expected = expected.str()});
+  return make_error(
+      ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
+      {.found = std::to_string(batch_microbatches(pipeline)),
+       .expected = concatenated(spread.microbatches(), ", global batch ", spread.global_batch_size, " / (dp ",
+                                spread.data, " x microbatch size ", spread.microbatch_size, ')')});
 }
 
 Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeline) {
@@ -226,10 +226,9 @@ Expected<CostTable> scaled_costs(const CostTable& costs, double factor) {
   for (const auto& [key, duration] : costs.entries()) {
     const double scaled = std::round(static_cast<double>(duration) * factor);
     if (scaled > kLongestCost) {
-      std::ostringstream found;
-      found << key << " of " << duration << " ns, scaled by " << factor;
       return make_error(ErrorCode::bad_argument, "scaled costs are above 10^18 ns",
-                        {.found = found.str(), .expected = "at most 10^18 ns"});
+                        {.found = concatenated(key, " of ", duration, " ns, scaled by ", factor),
+                         .expected = "at most 10^18 ns"});
     }
     result.set(key, static_cast<Nanoseconds>(scaled));
   }

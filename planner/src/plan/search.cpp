@@ -2,13 +2,13 @@
 #include <limits>
 #include <queue>
 #include <set>
-#include <sstream>
 
 #include "plan/bounded_plans.hpp"
 #include "plan/bounds.hpp"
 #include "plan/row.hpp"
 #include "plan/space.hpp"
 #include "plan/structure.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/plan.hpp"
 
@@ -116,9 +116,7 @@ class PlanSearch {
     PlanChoice group = choice;
     group.chunks = std::nullopt;
     group.layout = LayoutRule::even;
-    std::ostringstream text;
-    text << group.nodes << ' ' << group;
-    return text.str();
+    return concatenated(group.nodes, ' ', group);
   }
 
   [[nodiscard]] Bytes capacity(int nodes) const {

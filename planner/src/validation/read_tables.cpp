@@ -7,6 +7,7 @@
 
 #include "given_run.hpp"
 #include "metric.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "readers.hpp"
 
 namespace ppsim::planner {
@@ -157,10 +158,8 @@ std::string mpt_called(SheetRow& row) {
     row.refuse("Model", "unknown model of llm-foundry", "one from 125m to 70b");
     return name;
   }
-  std::ostringstream model;
-  model << "gpt-" << name << "[layers=" << shape->layers << ",hidden=" << shape->hidden
-        << ",heads=" << shape->heads << ",vocab=50368]";
-  return model.str();
+  return concatenated("gpt-", name, "[layers=", shape->layers, ",hidden=", shape->hidden,
+                      ",heads=", shape->heads, ",vocab=50368]");
 }
 
 }  // namespace
@@ -224,10 +223,9 @@ MeasuredRow read_vtrain(SheetRow& row) {
   const auto hidden = row.whole("hidden size");
   const auto heads = row.whole("attention heads");
   if (layers && hidden && heads) {
-    std::ostringstream model;
-    model << "gpt-" << row.text("Parameters (billion)") << "b[layers=" << *layers << ",hidden=" << *hidden
-          << ",heads=" << *heads << ",vocab=" << padded_vocabulary(given.tensor.value_or(1)) << "]";
-    given.model = model.str();
+    given.model =
+        concatenated("gpt-", row.text("Parameters (billion)"), "b[layers=", *layers, ",hidden=", *hidden,
+                     ",heads=", *heads, ",vocab=", padded_vocabulary(given.tensor.value_or(1)), "]");
   }
   read_software(row, "deepspeed", given);
   if (given.recompute.empty()) given.recompute = "full";

@@ -1,7 +1,7 @@
 #include <map>
-#include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "properties.hpp"
 
@@ -18,10 +18,8 @@ void visit(const Program& program, InstructionId id, LastAdded& last, std::vecto
     const auto [entry, first] =
         last.try_emplace({action.stage(), pipeline.spec().update[action.mb()]}, action);
     if (!first && action.microbatch < entry->second.microbatch) {
-      std::ostringstream message;
-      message << "rank " << program.rank_of(id) << ": " << action_text(pipeline, action) << " stands after "
-              << action_text(pipeline, entry->second);
-      found.push_back({id, message.str()});
+      found.push_back({id, concatenated("rank ", program.rank_of(id), ": ", action_text(pipeline, action),
+                                        " stands after ", action_text(pipeline, entry->second))});
     }
     entry->second = action;
   }

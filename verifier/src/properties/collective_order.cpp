@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "properties.hpp"
 
 namespace ppsim::verifier {
@@ -54,19 +54,16 @@ std::vector<Index> unplaced(MeetingOrder order) {
 Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMatch& match) {
   const InstructionId first = graph.members_of(match).front();
   const Communicator& communicator = program.communicator(match.communicator);
-  std::ostringstream text;
-  text << "rank " << program.rank_of(first) << ": " << actions_text(program, first) << " meets "
-       << match.member_count - 1 << " of " << communicator.members.size() - 1 << " other members of "
-       << communicator.name;
-  return {first, text.str()};
+  return {first, concatenated("rank ", program.rank_of(first), ": ", actions_text(program, first), " meets ",
+                              match.member_count - 1, " of ", communicator.members.size() - 1,
+                              " other members of ", communicator.name)};
 }
 
 Violation misplaced(const Program& program, const ExecutionGraph& graph, Index match) {
   const InstructionId first = graph.members_of(graph.matches[match]).front();
-  std::ostringstream text;
-  text << "rank " << program.rank_of(first) << ": " << actions_text(program, first)
-       << " has no place in a common order: the ranks issue it before and after the same others";
-  return {first, text.str()};
+  return {first, concatenated(
+                     "rank ", program.rank_of(first), ": ", actions_text(program, first),
+                     " has no place in a common order: the ranks issue it before and after the same others")};
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "repair/align.hpp"
 #include "repair/search.hpp"
 
@@ -15,17 +15,11 @@ using repairing::Proposal;
 using repairing::Search;
 
 std::string messages_text(const Change& change) {
-  std::ostringstream out;
-  out << "from rank " << change.source << " to rank " << change.destination << " on communicator "
-      << change.communicator;
-  return out.str();
+  return concatenated("from rank ", change.source, " to rank ", change.destination, " on communicator ",
+                      change.communicator);
 }
 
-std::string place_text(const Place& place) {
-  std::ostringstream out;
-  out << "rank " << place.rank << ": " << place.action;
-  return out.str();
-}
+std::string place_text(const Place& place) { return concatenated("rank ", place.rank, ": ", place.action); }
 
 /// The faults that no change of a repair can mend.
 std::vector<std::string> no_matter_of_order(const Program& program) {

@@ -2,9 +2,9 @@
 
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "arrivals.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -76,11 +76,10 @@ class RowLimiter {
   }
 
   [[nodiscard]] Expected<void> too_few(const Line& late, const Line& user) const {
-    std::ostringstream text;
-    text << "receive buffers: " << *options_.receive_buffers << " are too few on rank " << rank_ << ": "
-         << user.action << " needs " << late.action
-         << " while an earlier arrival of its channel is still unused";
-    return make_error(ErrorCode::bad_argument, text.str());
+    return make_error(ErrorCode::bad_argument,
+                      concatenated("receive buffers: ", *options_.receive_buffers, " are too few on rank ",
+                                   rank_, ": ", user.action, " needs ", late.action,
+                                   " while an earlier arrival of its channel is still unused"));
   }
 
   const Pipeline& pipeline_;

@@ -1,7 +1,8 @@
 #include "step_deadline.hpp"
 
 #include <algorithm>
-#include <sstream>
+
+#include "ppsim/core/ir/concatenated.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -31,9 +32,7 @@ double StepDeadline::seconds() const {
 }
 
 Error StepDeadline::late() const {
-  std::ostringstream text;
-  text << "a step did not finish within its deadline of " << seconds() << " s";
-  return {ErrorCode::io, text.str()};
+  return {ErrorCode::io, concatenated("a step did not finish within its deadline of ", seconds(), " s")};
 }
 
 }  // namespace ppsim::gpu_backend
