@@ -69,6 +69,7 @@ struct InputOptions {
   [[nodiscard]] bool has_parameters() const {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
+  void drop_parameters() { ranks = microbatches = chunks = slices = {}, settings.clear(); }
 };
 void add_parameter_options(Command& command, InputOptions& options);
 void add_replicas_option(Command& command, InputOptions& options);
@@ -152,6 +153,9 @@ struct Subject {
 
 /// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
 [[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);
+/// A number with so many digits behind its point; one with the first four that it has, "0.1235".
+[[nodiscard]] std::string fixed_text(double number, int digits);
+[[nodiscard]] std::string number_text(double number);
 /// "1.234 s", "56.7 ms"; "12.3 GB".
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iomanip>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -51,8 +50,7 @@ struct Compared {
 InputOptions options_of(const CompareOptions& options, const std::string& input) {
   InputOptions one = options.input;
   one.input = input;
-  if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
-    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  if (names_file(input) && !std::ranges::all_of(options.inputs, names_file)) one.drop_parameters();
   return one;
 }
 
@@ -104,22 +102,6 @@ std::optional<Bytes> parameter_bytes(const SimulatedStep& step) {
   for (const MemoryProfile& rank : replay_memory(step.program(), step.trace, table, sizes))
     most = std::max(most, rank.peak_bytes);
   return most > 0 ? std::optional(most) : std::nullopt;
-}
-
-/// The same work on the same devices, or the table would compare different things.
-Expected<void> check_same_work(const std::vector<SimulatedStep>& steps) {
-  for (const SimulatedStep& step : steps) {
-    const Pipeline& first = steps.front().program().pipeline();
-    const Pipeline& other = step.program().pipeline();
-    if (first.ranks() == other.ranks() && batch_microbatches(first) == batch_microbatches(other)) continue;
-    std::ostringstream found;
-    found << step.name << " with " << other;
-    return make_error(ErrorCode::bad_argument, "a comparison needs the same ranks and microbatches",
-                      {.found = found.str(),
-                       .expected = std::to_string(first.ranks()) + " ranks and " +
-                                   std::to_string(batch_microbatches(first)) + " microbatches"});
-  }
-  return {};
 }
 
 /// The work of a step. Costs that are the same for every stage, or every slice, say nothing of how much of
@@ -177,9 +159,7 @@ std::vector<Work> works_of(const CompareOptions& options, const std::vector<Simu
 bool all_same(const std::vector<Work>& works) { return std::ranges::all_of(works, &Work::same); }
 
 std::string work_text(const Work& work) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << work.ratio << (work.backward ? "x" : "x, no backward");
-  return text.str();
+  return fixed_text(work.ratio, 2) + (work.backward ? "x" : "x, no backward");
 }
 
 /// The remark of a report on the work; nothing where it is the same.
@@ -335,7 +315,9 @@ Expected<int> run(const CompareOptions& options, const Output& output) {
     output.done(steps.size() + compared.misfits.size(), options.inputs.size());
   }
   if (steps.empty()) return tl::unexpected(compared.misfits.front().error);
-  PPSIM_RETURN_IF_ERROR(check_same_work(steps));
+  for (const SimulatedStep& step : steps) {
+    PPSIM_RETURN_IF_ERROR(check_same_work("a comparison needs", steps.front(), step));
+  }
   const std::vector<Work> works = works_of(options, steps);
   const int best = best_of(steps, works);
   if (!options.report.empty()) {

@@ -1,6 +1,8 @@
 #include "evaluated.hpp"
 
 #include "communicators.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/ir_source.hpp"
 
 namespace ppsim::cli {
@@ -14,10 +16,20 @@ Expected<SimulatedStep> evaluated(const std::string& command, Expected<Subject> 
   return evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities);
 }
 
+Expected<void> check_same_work(const std::string& what, const SimulatedStep& first,
+                               const SimulatedStep& other) {
+  const Pipeline& a = first.program().pipeline();
+  const Pipeline& b = other.program().pipeline();
+  if (a.ranks() == b.ranks() && batch_microbatches(a) == batch_microbatches(b)) return {};
+  return make_error(
+      ErrorCode::bad_argument, what + " the same ranks and microbatches",
+      {.found = concatenated(other.name, " with ", b),
+       .expected = concatenated(a.ranks(), " ranks and ", batch_microbatches(a), " microbatches")});
+}
+
 Expected<void> check_file(InputOptions input) {
   if (!names_file(input.input) || input.input == "-") return {};
-  input.ranks = input.microbatches = input.chunks = input.slices = {};  // those of a name beside it
-  input.settings.clear();
+  input.drop_parameters();  // those of a name beside it
   return read_subject(input, CostOptions()).map([](const Subject&) {});
 }
 

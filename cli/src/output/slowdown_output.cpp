@@ -1,18 +1,6 @@
 #include "slowdown_output.hpp"
 
-#include <iomanip>
-#include <sstream>
-
 namespace ppsim::cli {
-namespace {
-
-std::string others_text(double others) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << others;
-  return text.str();
-}
-
-}  // namespace
 
 Json slowdown_fit_json(const SlowdownFit& fit) {
   Json kinds = Json::array();
@@ -33,8 +21,8 @@ Json slowdown_fit_json(const SlowdownFit& fit) {
 std::string slowdown_fit_text(const SlowdownFit& fit) {
   TextTable rows = {{"kind", "actions", "others beside", "slowdown by each", "spread", "spread without it"}};
   for (const KindSlowdown& kind : fit.kinds) {
-    rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.actions), others_text(kind.others),
-                    percent_text(kind.slowdown), percent_text(kind.spread_before),
+    rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.actions),
+                    fixed_text(kind.others, 2), percent_text(kind.slowdown), percent_text(kind.spread_before),
                     percent_text(kind.spread_after)});
   }
   std::string text = table_text(rows);

@@ -11,29 +11,32 @@
 #include "terminal.hpp"
 
 namespace ppsim::cli {
-namespace {
 
-std::string fixed_text(double value, int digits, const char* unit) {
+std::string fixed_text(double number, int digits) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value << ' ' << unit;
+  out << std::fixed << std::setprecision(digits) << number;
   return out.str();
 }
 
-}  // namespace
+std::string number_text(double number) {
+  std::ostringstream out;
+  out << std::setprecision(4) << number;
+  return out.str();
+}
 
 std::string time_text(Nanoseconds time) {
   const auto ns = static_cast<double>(time);
-  if (time >= 1'000'000'000) return fixed_text(ns / 1e9, 3, "s");
-  if (time >= 1'000'000) return fixed_text(ns / 1e6, 2, "ms");
-  if (time >= 1'000) return fixed_text(ns / 1e3, 2, "us");
+  if (time >= 1'000'000'000) return fixed_text(ns / 1e9, 3) + " s";
+  if (time >= 1'000'000) return fixed_text(ns / 1e6, 2) + " ms";
+  if (time >= 1'000) return fixed_text(ns / 1e3, 2) + " us";
   return std::to_string(time) + " ns";
 }
 
 std::string size_text(Bytes size) {
   const auto bytes = static_cast<double>(size);
-  if (size >= 1'000'000'000) return fixed_text(bytes / 1e9, 2, "GB");
-  if (size >= 1'000'000) return fixed_text(bytes / 1e6, 2, "MB");
-  if (size >= 1'000) return fixed_text(bytes / 1e3, 2, "kB");
+  if (size >= 1'000'000'000) return fixed_text(bytes / 1e9, 2) + " GB";
+  if (size >= 1'000'000) return fixed_text(bytes / 1e6, 2) + " MB";
+  if (size >= 1'000) return fixed_text(bytes / 1e3, 2) + " kB";
   return std::to_string(size) + " B";
 }
 
@@ -50,11 +53,7 @@ std::string free_kinds_text(const std::vector<std::string>& kinds) {
   return text.empty() ? text : text + '\n';
 }
 
-std::string percent_text(double fraction) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(2) << 100 * fraction << " %";
-  return out.str();
-}
+std::string percent_text(double fraction) { return fixed_text(100 * fraction, 2) + " %"; }
 
 std::string signed_percent_text(double fraction) {
   const std::string text = percent_text(std::abs(fraction));

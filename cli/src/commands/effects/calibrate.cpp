@@ -1,6 +1,5 @@
 #include <cmath>
 #include <iostream>
-#include <sstream>
 
 #include "command_line/validators.hpp"
 #include "commands/effects/effects.hpp"
@@ -183,14 +182,6 @@ Json calibration_result_json(const CalibrationResult& result, const CalibrateOpt
 std::string error_share_text(const std::optional<double>& share, bool is_signed) {
   if (!share) return "-";
   return is_signed ? signed_percent_text(*share) : percent_text(std::abs(*share));
-}
-
-/// Of small numbers without zeros behind them.
-std::string number_text(double number) {
-  std::ostringstream out;
-  out.precision(4);
-  out << number;
-  return out.str();
 }
 
 std::string found_text(const Calibration& calibration) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <sstream>
 #include <thread>
 
 #include "command_line/validators.hpp"
@@ -37,13 +36,6 @@ int rank_to_replace(const StepSpread& spread) {
   return best;
 }
 
-std::string factor_text(double factor) {
-  std::ostringstream out;
-  out.precision(4);
-  out << factor;
-  return out.str();
-}
-
 /// `drawn`: the factors of ranks differ from step to step.
 std::string advice(const StepSpread& spread, bool drawn) {
   if (spread.planned_ns == 0) return "A step that takes no time has nothing that varies.";
@@ -55,7 +47,7 @@ std::string advice(const StepSpread& spread, bool drawn) {
     return added + "No rank alone is to blame: ppsim sensitivity says which costs decide the step.";
   const RankSpread& slow = spread.ranks[RankId(rank)];
   const std::string without =
-      drawn ? "with a factor that is always 1" : "without its factor of " + factor_text(slow.mean_factor);
+      drawn ? "with a factor that is always 1" : "without its factor of " + number_text(slow.mean_factor);
   return added + "Replace rank " + std::to_string(rank) + ": " + without + " the mean step is " +
          percent_text(slow.gain_ns / spread.step_ns.mean) + " shorter.";
 }
@@ -64,7 +56,7 @@ std::string ranks_text(const StepSpread& spread) {
   TextTable rows = {{"rank", "its factor", "busy", "95 %", "idle", "gain with factor 1"}};
   for (int r = 0; r < static_cast<int>(spread.ranks.size()); ++r) {
     const RankSpread& rank = spread.ranks[RankId(r)];
-    rows.push_back({std::to_string(r), factor_text(rank.mean_factor), spread_time(rank.busy_ns.mean),
+    rows.push_back({std::to_string(r), number_text(rank.mean_factor), spread_time(rank.busy_ns.mean),
                     spread_time(rank.busy_ns.percentiles[2]), spread_time(rank.mean_idle_ns),
                     percent_text(rank.gain_ns / std::max(1.0, spread.step_ns.mean))});
   }

@@ -80,8 +80,7 @@ Expected<Program> other_program(const ReplayOptions& options, const StageRecompu
   input.input = options.other;
   if (names_file(input.input)) {
     input.parameters = {};
-    input.settings.clear();
-    input.ranks = input.microbatches = input.chunks = input.slices = std::nullopt;
+    input.drop_parameters();
   }
   CostOptions costs;
   costs.instead = measured_source(outcome.measured, outcome.trace);

@@ -13,7 +13,6 @@
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
-#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -35,8 +34,7 @@ Expected<SimulatedStep> evaluated_one(const SensitivityOptions& options, const s
   InputOptions one = options.input;
   one.input = input;
   // Parameters are for the name among a name and a file.
-  if (names_file(input) && !options.against.empty())
-    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  if (names_file(input) && !options.against.empty()) one.drop_parameters();
   return evaluated("sensitivity", read_subject_per(options.per, one, options.costs), capabilities, output);
 }
 
@@ -59,14 +57,8 @@ Expected<std::vector<Sensitivity>> sensitivities_of(const SensitivityOptions& op
   return results;
 }
 
-std::string ratio_number(double number) {
-  std::ostringstream out;
-  out << std::setprecision(4) << number;
-  return out.str();
-}
-
 std::string factor_text(const Ratio& factor) {
-  return factor.is_infinite() ? "any" : "x" + ratio_number(factor.value());
+  return factor.is_infinite() ? "any" : "x" + number_text(factor.value());
 }
 
 /// The gain or loss of a step, "+0.33 %".
@@ -220,18 +212,6 @@ struct Pair {
   SimulatedStep second;
 };
 
-Expected<void> check_same_work(const Pair& pair) {
-  const Pipeline& a = pair.first.program().pipeline();
-  const Pipeline& b = pair.second.program().pipeline();
-  if (a.ranks() == b.ranks() && batch_microbatches(a) == batch_microbatches(b)) return {};
-  std::ostringstream found;
-  found << pair.second.name << " with " << b;
-  return make_error(ErrorCode::bad_argument, "break-even points need the same ranks and microbatches",
-                    {.found = found.str(),
-                     .expected = std::to_string(a.ranks()) + " ranks and " +
-                                 std::to_string(batch_microbatches(a)) + " microbatches"});
-}
-
 Expected<std::vector<BreakEven>> break_evens(const SensitivityOptions& options, const Pair& pair) {
   std::set<CostGroup> groups;
   if (options.over.empty()) {
@@ -298,7 +278,7 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
 }
 
 Expected<int> run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
-  PPSIM_RETURN_IF_ERROR(check_same_work(pair));
+  PPSIM_RETURN_IF_ERROR(check_same_work("break-even points need", pair.first, pair.second));
   PPSIM_ASSIGN_OR_RETURN(const auto results, break_evens(options, pair));
   if (!output.json) {
     print_break_evens(pair, results);

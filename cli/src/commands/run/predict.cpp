@@ -49,7 +49,7 @@ class RunTimer {
 Expected<Subject> predicted_subject(InputOptions one, const std::string& name) {
   one.input = name;
   one = without_what_name_says(std::move(one));
-  if (names_file(name)) one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  if (names_file(name)) one.drop_parameters();
   const CostOptions no_costs;
   return read_subject(one, no_costs);
 }

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <iostream>
 #include <sstream>
 
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/costs/cost_intervals.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/intervals/never_slower.hpp"
@@ -139,12 +139,6 @@ Json comparison_json(const VerifyRequest& request, const CostComparison& compari
           {"other_program_hash", program_hash(comparison.second)}};
 }
 
-std::string ratio_text(double value) {
-  std::ostringstream out;
-  out << std::setprecision(6) << value;
-  return out.str();
-}
-
 void print_text(const VerifyRequest& request, const CostComparison& comparison) {
   const NeverSlowerAnswer& answer = comparison.answer;
   const std::string& first = request.input.input;
@@ -159,9 +153,9 @@ void print_text(const VerifyRequest& request, const CostComparison& comparison) 
               << answer.method << ")\n";
   }
   if (!answer.ratio) return;
-  std::cout << "It takes at most " << ratio_text(answer.ratio->most) << " times as long";
+  std::cout << "It takes at most " << as_text(answer.ratio->most) << " times as long";
   if (answer.ratio->least < answer.ratio->most)
-    std::cout << ", and " << ratio_text(answer.ratio->least) << " times";
+    std::cout << ", and " << as_text(answer.ratio->least) << " times";
   std::cout << " with\n  " << to_string(comparison.costs, answer.ratio->at) << '\n';
 }
 
