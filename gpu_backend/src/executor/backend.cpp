@@ -2,10 +2,45 @@
 
 #include "device/cpu/cpu_backend.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
-#include "transport/emulated/emulated_backend.hpp"
+#include "transport/emulated/emulated_transport.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
+
+/// Does nothing: that actions take their time is the executor's work.
+class IdleWorker final : public Worker {
+ public:
+  /// Requires: a Program that outlives the worker.
+  explicit IdleWorker(const Program& program) : program_(program) {}
+
+  void begin_step(int /*step*/) override {}
+  void run(ActionPlace /*place*/) override {}
+  [[nodiscard]] std::vector<Transfer> transfers(ActionPlace place) override {
+    return transfer_ends(program_, place);
+  }
+  [[nodiscard]] CollectiveCall collective(ActionPlace place) override {
+    return collective_end(program_, place);
+  }
+  void freed(std::uint32_t /*tensor*/) override {}
+  double end_step() override { return 0; }
+  [[nodiscard]] std::vector<BlockGradients> gradients() const override { return {}; }
+
+ private:
+  const Program& program_;
+};
+
+/// Every rank in the time that it is given.
+class EmulatedBackend final : public Backend {
+ public:
+  [[nodiscard]] std::unique_ptr<Worker> make_worker(const RunInput& input,
+                                                    const MemoryPlan& /*memory*/) const override {
+    return std::make_unique<IdleWorker>(input.program);
+  }
+  [[nodiscard]] std::unique_ptr<Transport> make_transport(const RunInput& input,
+                                                          CompletionSink& sink) const override {
+    return std::make_unique<EmulatedTransport>(input, sink);
+  }
+};
 
 struct Name {
   std::string_view operator()(const CpuOptions& /*cpu*/) const { return "cpu"; }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "executor/memory/memory_plan.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
@@ -14,8 +15,6 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Refuses capabilities that the transport cannot have. Errors: bad_argument.
-  [[nodiscard]] virtual Expected<void> check(const TransportCapabilities& capabilities) const = 0;
   /// Requires: arguments that outlive the worker.
   [[nodiscard]] virtual std::unique_ptr<Worker> make_worker(const RunInput& input,
                                                             const MemoryPlan& memory) const = 0;

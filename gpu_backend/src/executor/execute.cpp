@@ -231,7 +231,7 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
     return execute_on_gpu({program, *model.on_gpu(), options, model.identity()});
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
-  PPSIM_RETURN_IF_ERROR(backend->check(options.capabilities));
+  PPSIM_RETURN_IF_ERROR(check_in_process(options.capabilities));
   PPSIM_ASSIGN_OR_RETURN(const auto arithmetic, arithmetic_of(model));
   PPSIM_RETURN_IF_ERROR(model.check(program.pipeline()));
   PPSIM_RETURN_IF_ERROR(model.check_actions(program));

@@ -166,10 +166,6 @@ class CpuWorker final : public Worker {
 
 }  // namespace
 
-Expected<void> CpuBackend::check(const TransportCapabilities& capabilities) const {
-  return check_in_process(capabilities);
-}
-
 std::unique_ptr<Worker> CpuBackend::make_worker(const RunInput& input, const MemoryPlan& memory) const {
   return std::make_unique<CpuWorker>(input, memory);
 }
