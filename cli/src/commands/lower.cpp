@@ -73,9 +73,7 @@ PassObserver observer_of(const LowerOptions& options, const Output& output, Json
     return [](std::string_view pass, const PassRows& rows) { std::cout << pass_text(pass, rows); };
   }
   return [&passes](std::string_view pass, const PassRows& rows) {
-    Json ranks = Json::array();
-    for (const std::vector<std::string>& row : rows) ranks.push_back(row);
-    passes.push_back({{"pass", pass}, {"rows", std::move(ranks)}});
+    passes.push_back({{"pass", pass}, {"rows", rows.items()}});
   };
 }
 

@@ -34,9 +34,7 @@ std::string_view schema_named(std::string_view name) {
 
 Expected<int> run(const SchemaOptions& options, const Output& output) {
   if (options.name.empty()) {
-    Json list = Json::array();
-    for (const std::string_view name : names()) list.push_back(std::string(name));
-    if (output.json) output.print({{"schemas", std::move(list)}});
+    if (output.json) output.print({{"schemas", names()}});
     for (const std::string_view name : names()) {
       if (!output.json) std::cout << name << '\n';
     }

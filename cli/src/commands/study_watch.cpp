@@ -27,11 +27,6 @@ std::size_t columns_of_stderr() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
-double figure(const planner::StoredResult& result, const char* name) {
-  const auto found = result.figures.find(name);
-  return found == result.figures.end() ? 0 : found->second;
-}
-
 bool trains(const StudyPoint& point) {
   const auto name = point.values.find("schedule");
   if (name == point.values.end()) return true;
@@ -64,7 +59,7 @@ StudyCounts counts_of(const Study& study, const std::map<std::string, planner::S
       ++counts.missing;
     } else if (found->second.status == "fits") {
       ++counts.fits;
-      keep_better({&point, figure(found->second, "step_ns"), figure(found->second, "tokens_per_second")},
+      keep_better({&point, found->second.figure("step_ns"), found->second.figure("tokens_per_second")},
                   counts.best);
     } else if (found->second.status == "does_not_fit") {
       ++counts.does_not_fit;

@@ -33,11 +33,6 @@ std::set<std::string> names_of(const Study& study) {
   return names;
 }
 
-double figure(const StoredResult& result, const char* name) {
-  const auto found = result.figures.find(name);
-  return found == result.figures.end() ? 0 : found->second;
-}
-
 std::string percent_above(double value, double base) {
   char text[32];
   std::snprintf(text, sizeof text, "%+.2f %%", (value / base - 1) * 100);
@@ -50,8 +45,8 @@ std::string what_is_worse(const StoredResult& now, const StoredResult& before, d
   if (now.status != "fits")
     return "it fitted and now " + (now.status == "impossible" ? now.reason : "does not");
   for (const char* name : {"step_ns", "peak_bytes"}) {
-    const double own = figure(now, name);
-    const double base = figure(before, name);
+    const double own = now.figure(name);
+    const double base = before.figure(name);
     if (own > base * (1 + tolerance))
       return std::string(name) + " is " + number_text(own) + ", was " + number_text(base) + ", " +
              percent_above(own, base);

@@ -68,6 +68,11 @@ struct StoredResult {
   std::string reason;
   std::map<std::string, double> figures;  ///< step_ns, peak_bytes, ... as far as they are known
   std::string layout;
+  /// 0 where it is not known.
+  [[nodiscard]] double figure(const std::string& name) const {
+    const auto found = figures.find(name);
+    return found == figures.end() ? 0 : found->second;
+  }
   friend bool operator==(const StoredResult&, const StoredResult&) = default;
 };
 
