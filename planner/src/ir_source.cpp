@@ -6,6 +6,7 @@
 #include "misread.hpp"
 #include "ppsim/core/io/jaxpp_tasks.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/targets.hpp"
@@ -31,7 +32,7 @@ Expected<int> usual_slices(const ScheduleInfo& info, const ScheduleParameters& a
 /// A parameter that no schedule has, or not this one.
 Expected<void> check_known(const ScheduleInfo& info, const ScheduleParameters& asked) {
   std::vector<std::string_view> known = {"ranks", "microbatches", "chunks", "slices"};
-  for (const SettingInfo& setting : info.settings) known.push_back(setting.name);
+  append_all(known, names_in(info.settings));
   for (const auto& [name, value] : asked.settings) {
     if (std::ranges::find(known, name) != known.end()) continue;
     return make_error(ErrorCode::bad_argument,

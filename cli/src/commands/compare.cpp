@@ -316,7 +316,7 @@ Expected<int> run(const CompareOptions& options, const Output& output) {
   }
   if (steps.empty()) return tl::unexpected(compared.misfits.front().error);
   for (const SimulatedStep& step : steps) {
-    PPSIM_RETURN_IF_ERROR(check_same_work("a comparison needs", steps.front(), step));
+    PPSIM_RETURN_IF_ERROR(check_comparable("a comparison needs", steps.front(), step));
   }
   const std::vector<Work> works = works_of(options, steps);
   const int best = best_of(steps, works);

@@ -188,9 +188,7 @@ constexpr std::array<std::pair<std::string_view, Listing (*)()>, 9> kListings = 
      {"cost-models", cost_model_listing}}};
 
 Error unknown_listing(const std::string& what) {
-  std::vector<std::string_view> known;
-  for (const auto& [name, make] : kListings) known.push_back(name);
-  return unknown_name("unknown list", what, known);
+  return unknown_name("unknown list", what, keys_in(kListings));
 }
 
 /// DIR/schedules.md and a picture for each schedule.

@@ -256,19 +256,12 @@ std::string clocks_text(const KinetoStep& step) {
 }
 
 Json measured_json(const Measured& measured, Nanoseconds simulated_pipeline) {
-  Json kinds = Json::array();
-  for (const KindTimes& kind : measured.kinds) {
-    kinds.push_back({{"kind", info(kind.kind).text},
-                     {"count", kind.count},
-                     {"measured_ns", kind.measured},
-                     {"simulated_ns", kind.simulated}});
-  }
   // A trace has the instructions of a Program, and so the pipeline: the older keys call it the step.
   Json object = {{"measured_pipeline_ns", measured.step()},
                  {"simulated_pipeline_ns", simulated_pipeline},
                  {"measured_step_ns", measured.step()},
                  {"simulated_step_ns", simulated_pipeline},
-                 {"kinds", kinds}};
+                 {"kinds", kinds_json(measured.kinds)}};
   if (measured.kineto) {
     object["clocks"] = clocks_json(*measured.kineto);
     object["clocks_as_recorded"] = measured.kineto->shared_clock;

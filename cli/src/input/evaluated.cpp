@@ -16,8 +16,8 @@ Expected<SimulatedStep> evaluated(const std::string& command, Expected<Subject> 
   return evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities);
 }
 
-Expected<void> check_same_work(const std::string& what, const SimulatedStep& first,
-                               const SimulatedStep& other) {
+Expected<void> check_comparable(const std::string& what, const SimulatedStep& first,
+                                const SimulatedStep& other) {
   const Pipeline& a = first.program().pipeline();
   const Pipeline& b = other.program().pipeline();
   if (a.ranks() == b.ranks() && batch_microbatches(a) == batch_microbatches(b)) return {};

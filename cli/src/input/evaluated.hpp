@@ -14,8 +14,8 @@ namespace ppsim::cli {
 
 /// Steps of the same work on the same devices can be compared. `what`: "a comparison needs".
 /// Errors: bad_argument where ranks or microbatches differ.
-[[nodiscard]] Expected<void> check_same_work(const std::string& what, const SimulatedStep& first,
-                                             const SimulatedStep& other);
+[[nodiscard]] Expected<void> check_comparable(const std::string& what, const SimulatedStep& first,
+                                              const SimulatedStep& other);
 
 /// What is wrong with an input that is a file, whatever it costs: that is told before costs that are missing.
 /// Errors: those of read_subject.

@@ -28,8 +28,8 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
       {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
       {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
       {"batch", &TransformerConfig::microbatch_size}};
-  std::vector<std::string_view> known = {"tied"};
-  for (const auto& [name, field] : fields) known.push_back(name);
+  std::vector<std::string_view> known = keys_in(fields);
+  known.insert(known.begin(), "tied");
   std::map<std::string, std::string> given;
   std::istringstream items(options.transformer);
   for (std::string item; std::getline(items, item, ',');) {

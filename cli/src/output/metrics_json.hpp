@@ -19,4 +19,16 @@ namespace ppsim::cli {
 [[nodiscard]] std::string size_text(const SimulatedStep& step, Bytes size);
 [[nodiscard]] std::string size_text(std::optional<Bytes> size);
 
+/// What each kind of action took as measured and in the simulation.
+[[nodiscard]] Json kinds_json(const auto& kinds) {
+  Json list = Json::array();
+  for (const auto& of : kinds) {
+    list.push_back({{"kind", info(of.kind).text},
+                    {"count", of.count},
+                    {"measured_ns", of.measured},
+                    {"simulated_ns", of.simulated}});
+  }
+  return list;
+}
+
 }  // namespace ppsim::cli

@@ -13,6 +13,7 @@
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -53,7 +54,7 @@ Expected<std::vector<Sensitivity>> sensitivities_of(const SensitivityOptions& op
   PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
   auto network = network_sensitivities(step, std::get<Workload>(*source));
   if (!network) return network;
-  results->insert(results->end(), network->begin(), network->end());
+  append_all(*results, *network);
   return results;
 }
 
@@ -278,7 +279,7 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
 }
 
 Expected<int> run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
-  PPSIM_RETURN_IF_ERROR(check_same_work("break-even points need", pair.first, pair.second));
+  PPSIM_RETURN_IF_ERROR(check_comparable("break-even points need", pair.first, pair.second));
   PPSIM_ASSIGN_OR_RETURN(const auto results, break_evens(options, pair));
   if (!output.json) {
     print_break_evens(pair, results);

@@ -7,6 +7,7 @@
 
 #include "options/disturbance_options.hpp"
 #include "options/transport_choice.hpp"
+#include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/padding.hpp"
@@ -100,13 +101,7 @@ Json idle_json(const IdleSplit& split) {
 }
 
 void add_comparison(Json& object, const RunComparison& comparison) {
-  object["kinds"] = Json::array();
-  for (const KindComparison& kind : comparison.kinds) {
-    object["kinds"].push_back({{"kind", info(kind.kind).text},
-                               {"count", kind.count},
-                               {"measured_ns", kind.measured},
-                               {"simulated_ns", kind.simulated}});
-  }
+  object["kinds"] = kinds_json(comparison.kinds);
   object["measured_compute_ns"] = idle_json(comparison.measured);
   object["simulated_compute_ns"] = idle_json(comparison.simulated);
   object["measured_bubble"] = comparison.measured.bubble();

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <sstream>
 
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/text/as_text.hpp"
@@ -55,12 +54,9 @@ Expected<void> check_same_work(const Pipeline& first, const Pipeline& second) {
   for (int m = 0; same && m < first.microbatches(); ++m)
     same = route_length(first, MicrobatchId(m)) == route_length(second, MicrobatchId(m));
   if (same) return {};
-  std::ostringstream found, expected;
-  found << second;
-  expected << first;
   return make_error(ErrorCode::bad_argument,
                     "a comparison needs the same ranks, microbatches, slices, and stages per microbatch",
-                    {.found = found.str(), .expected = expected.str()});
+                    {.found = as_text(second), .expected = as_text(first)});
 }
 
 Expected<void> check_other_options(const VerifyRequest& request) {

@@ -88,8 +88,7 @@ std::string bound_text(const MemoryForAll& bound) {
 void print_text(const ProgramFor& program_for, const VerifyOptions& asked,
                 const AllMicrobatchesReport& report) {
   TextTable rows = {{"property, for all m", "verdict", "method"}};
-  for (const AllMicrobatchesResult& r : report.results)
-    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  for (const AllMicrobatchesResult& r : report.results) rows.push_back(verdict_cells(r));
   std::cout << transport_line(asked.capabilities) << '\n' << table_text(rows, Align::left);
   for (const AllMicrobatchesResult& result : report.results) {
     for (const std::string& note : result.notes)

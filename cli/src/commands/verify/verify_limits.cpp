@@ -96,8 +96,7 @@ void print_items(const std::vector<DecidedSoFar::Item>& items, const std::string
   TextTable rows = {{"property", "verdict", "method"}};
   std::string texts;
   for (const auto& [result, json, text] : items) {
-    rows.push_back({std::string(property_name(result.property)), std::string(verdict_name(result.verdict)),
-                    result.method});
+    rows.push_back(verdict_cells(result));
     texts += text;
   }
   std::cout << table_text(rows, Align::left) << texts << '\n';

@@ -161,6 +161,11 @@ template <class Report>
 [[nodiscard]] Json result_json(const Program& program, const PropertyResult& result);
 /// The text on one verdict beside the table of all.
 [[nodiscard]] std::string result_text(const Program& program, const PropertyResult& result);
+/// A row of a table: the property, its verdict and the method.
+[[nodiscard]] std::vector<std::string> verdict_cells(const auto& result) {
+  return {std::string(property_name(result.property)), std::string(verdict_name(result.verdict)),
+          result.method};
+}
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
 /// The same as text.

@@ -151,8 +151,7 @@ void print_report(const VerifyAnswer& answer) {
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
   TextTable rows = {{"property", "verdict", "method"}};
-  for (const PropertyResult& r : report.results)
-    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  for (const PropertyResult& r : report.results) rows.push_back(verdict_cells(r));
   if (answer.target) {
     std::cout << "for " << answer.target->name << ", which loads it: " << answer.target->description << '\n';
   }
