@@ -9,6 +9,7 @@
 #include "options/measurement.hpp"
 #include "output/slowdown_output.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"

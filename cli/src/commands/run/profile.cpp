@@ -4,6 +4,7 @@
 #include "options/measurement.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/core/text/as_text.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 namespace ppsim::gpu_backend {
 
