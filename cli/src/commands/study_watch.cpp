@@ -27,7 +27,7 @@ std::size_t columns_of_stderr() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
-bool trains(const StudyPoint& point) {
+bool has_backward(const StudyPoint& point) {
   const auto name = point.values.find("schedule");
   if (name == point.values.end()) return true;
   const auto info = find_schedule(name->second);
@@ -36,7 +36,9 @@ bool trains(const StudyPoint& point) {
 
 /// One that computes no backward is the best only among its like.
 void keep_better(const BestPoint& one, std::optional<BestPoint>& best) {
-  const auto rank = [](const BestPoint& of) { return std::pair(trains(*of.point), of.tokens_per_second); };
+  const auto rank = [](const BestPoint& of) {
+    return std::pair(has_backward(*of.point), of.tokens_per_second);
+  };
   if (!best || rank(one) > rank(*best)) best = one;
 }
 

@@ -117,7 +117,7 @@ TEST(Repair, MovesASendThatStandsBeforeItsPass) {
   EXPECT_EQ(lines_of(found->changes), Lines{"move rank 0: 0SEND_F2 before 0RECV_B0"});
 }
 
-/// 1F1 holds up the launch of what follows it and waits for a receive that stands behind them.
+/// 1F1 holds up the launch of what follows it and waits for a receive that comes after them.
 TEST(Repair, MovesAReceiveThatStandsBehindWhatIsLaunchedAfterItsPass) {
   HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"},
