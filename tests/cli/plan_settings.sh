@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # plan --emit: settings start in their framework and run what was costed, or the next plan is taken, or none is written.
 source "$(dirname "$0")/support/lib.sh"
-echo '{"architectures": ["MixtralForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16,
+echo '{"model_type": "mixtral", "hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16,
 "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 32000, "max_position_embeddings": 2048, "num_local_experts": 12,
 "num_experts_per_tok": 2}' >mixture.json
 echo '{"gpus_per_node": 6, "node_gbytes_per_s": 200, "gpu": "h100-sxm-80gb"}' >six.json

@@ -57,7 +57,7 @@ expect_exit 4 verify 1f1b --ranks 3 --microbatches 6 --resident 2
 # What is ill-formed stays so, and that is said. Receives behind the F that need them, on a transport that launches in order.
 printf '%s\n' 0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0RECV_B0 1F0,1RECV_F0,1SEND_B1,1B0,1SEND_B0,1F1,1B1,1RECV_F1 >ill.csv
 expect_exit 4 verify ill.csv --transport nccl
-expect_out "well_formed is refuted after it as well"
+expect_out "well_formed is still refuted"
 expect_exit 4 verify ill.csv --transport nccl --repair better.json --json
 expect_json 'd["properties"]["deadlock_free"]["repair"]["still_refuted"] == ["well_formed"]'
 expect_exit 4 verify better.json --transport nccl --json

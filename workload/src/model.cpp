@@ -169,6 +169,8 @@ Expected<ModelDescription> with_fields(const ModelDescription& model, std::strin
   }
   // Where each head has keys and values of its own, more heads do, too.
   if (model.kv_heads == model.heads && !said.contains("kv_heads")) changed.kv_heads = changed.heads;
+  // Of latent attention every head hands on values.
+  if (said.contains("v_head") && !said.contains("head_dim")) changed.head_dim = changed.v_head;
   PPSIM_RETURN_IF_ERROR(check_model(changed));
   return changed;
 }

@@ -41,6 +41,8 @@ struct CostedPlan {
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);
 /// Stages of each rank; 0: not the same number on all.
 [[nodiscard]] int chunks_of(const Pipeline& pipeline);
+/// Errors: refused where a rank of the plan has a copy of heads of keys and values, and not heads of its own.
+[[nodiscard]] Expected<void> check_key_heads(const CostedPlan& plan, const std::string& framework);
 /// Errors: refused.
 [[nodiscard]] tl::unexpected<Error> refusal(const std::string& why, const std::string& expected,
                                             const std::string& found = "");

@@ -1,3 +1,4 @@
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -70,6 +71,7 @@ Expected<void> check(const CostedPlan& plan) {
     return refusal("MaxText takes its expert parallelism from data parallelism",
                    "--fix ep to a divisor of dp",
                    "ep=" + std::to_string(spread.expert) + ", dp=" + std::to_string(spread.data));
+  PPSIM_RETURN_IF_ERROR(check_key_heads(plan, "MaxText"));
   if (spread.microbatches() % spread.pipeline != 0)
     return refusal(
         "MaxText runs a multiple of the ranks as microbatches",
@@ -84,6 +86,7 @@ std::string batch(const CostedPlan& plan) {
   const bool pipelined = spread.pipeline > 1;
   const int at_once = pipelined ? spread.global_batch_size : spread.microbatch_size * spread.data;
   std::ostringstream text;
+  text.precision(std::numeric_limits<double>::max_digits10);  // times the GPUs it is cut off to a whole batch
   text << (pipelined ? "num_pipeline_microbatches: " : "gradient_accumulation_steps: ")
        << spread.microbatches()
        << "\nper_device_batch_size: " << static_cast<double>(at_once) / static_cast<double>(spread.gpus())

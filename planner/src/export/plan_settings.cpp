@@ -11,6 +11,15 @@ std::string exporting::left_out(const CostedPlan& plan) {
   return "# not written: the number format of products, which is not bf16\n";
 }
 
+Expected<void> exporting::check_key_heads(const CostedPlan& plan, const std::string& framework) {
+  const ModelDescription& model = plan.work.model;
+  const int tensor = plan.spread().tensor;
+  if (model.kv_lora > 0 || model.kv_heads % tensor == 0) return {};
+  return refusal(framework + " divides the heads of keys and values by tp",
+                 "--fix tp to a divisor of " + std::to_string(model.kv_heads),
+                 "tp=" + std::to_string(tensor) + ", " + std::to_string(model.kv_heads) + " such heads");
+}
+
 Expected<std::string> plan_settings(Framework framework, const PlanRequest& request, const PlanRow& row) {
   const Workload work = workload_of(request, row.choice);
   const exporting::CostedPlan plan{row, work};

@@ -72,6 +72,7 @@ std::string pipeline(const CostedPlan& plan) {
 
 Expected<std::string> torchtitan_settings(const CostedPlan& plan) {
   PPSIM_RETURN_IF_ERROR(check_experts(plan));
+  PPSIM_RETURN_IF_ERROR(check_key_heads(plan, "torchtitan"));
   const Parallelism& spread = plan.spread();
   std::ostringstream text;
   text << training(spread) << "\n[parallelism]\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/core/text/number_text.hpp"
 #include "ppsim/workload/parallelism.hpp"
@@ -109,9 +110,7 @@ Expected<void> Space::read_counts() {
       if (value < 1) return not_a_value(key, text, "a whole number from 1 on");
       counts_[key].push_back(value);
     }
-    std::vector<int>& values = counts_[key];
-    std::ranges::sort(values);
-    values.erase(std::unique(values.begin(), values.end()), values.end());
+    sort_unique(counts_[key]);
   }
   return {};
 }
@@ -248,7 +247,7 @@ void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism gro
     const std::string own = product_text({{"tp", groups.tensor}, {"cp", groups.context}, {"pp", pp}});
     if (left % pp != 0) {
       if (is_asked(groups)) spreads.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
-    } else if (pp > request_->work.model.layers) {
+    } else if (pp > request_->work.model.layers && (counts_.contains("pp") || allows("dp", left / pp))) {
       spreads.refuse("a pipeline has at most as many ranks as layers", "pp=" + std::to_string(pp),
                      "at most " + std::to_string(request_->work.model.layers));
     } else if (!allows("dp", left / pp)) {

@@ -111,7 +111,7 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
   PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(only));
   const Spreads spreads = space.spreads();
   if (spreads.possible.empty())
-    return spreads.none("no parallelism of these GPUs and this batch is " + std::string(text));
+    return spreads.none("no parallelism of these GPUs and this batch has " + std::string(text));
   PlanChoice choice{.nodes = spreads.possible.front().nodes, .spread = spreads.possible.front().parallelism};
   choice.spread.recompute = space.recomputes().front();
   choice.layout = space.layouts().front();

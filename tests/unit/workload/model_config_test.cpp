@@ -220,10 +220,9 @@ TEST(ModelConfig, RefusesTypesThatItDoesNotKnow) {
 }
 
 TEST(ModelConfig, RefusesShapesThatTheTypeHasNot) {
-  EXPECT_EQ(
-      error_of(config(dense_config("llama", R"(,"n_routed_experts":8)"))),
-      "config.json: key \"n_routed_experts\" is nothing that model_type llama has (found 8, expected no "
-      "such key, or the model_type whose layers have it)");
+  EXPECT_EQ(error_of(config(dense_config("llama", R"(,"n_routed_experts":8)"))),
+            "config.json: key \"n_routed_experts\" is not a key of model_type llama (found 8, expected no "
+            "such key, or the model_type whose layers have it)");
   EXPECT_NE(error_of(config(dense_config("qwen2", R"(,"kv_lora_rank":512)"))).find("\"kv_lora_rank\""),
             std::string::npos);
   EXPECT_NE(error_of(config(with(kQwen3Moe, "}", R"(,"shared_expert_intermediate_size":768})")))
@@ -302,7 +301,7 @@ TEST(ModelConfig, RefusesWindowsThatItCannotDescribe) {
   EXPECT_NE(windows(config(with(kGptOss, R"(,"full_attention"])", "]"))).find("does not list every layer"),
             std::string::npos);
   EXPECT_NE(windows(config(dense_config("llama", R"(,"sliding_window":4096)")))
-                .find("\"sliding_window\" is nothing that model_type llama has (found 4096, expected null)"),
+                .find("\"sliding_window\" is not a key of model_type llama (found 4096, expected null)"),
             std::string::npos);
   EXPECT_NE(windows(config(dense_config("mistral"))).find("\"sliding_window\" cannot be read (found nothing"),
             std::string::npos);

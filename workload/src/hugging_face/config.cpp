@@ -72,7 +72,7 @@ constexpr auto kShapeKeys = std::to_array<ShapeKey>({
 void refuse_other_shapes(ConfigKeys& keys, const ModelType& type) {
   for (const auto& [key, is_read] : kShapeKeys) {
     if (is_read(type) || !keys.says_something(key)) continue;
-    keys.refuse(key, "is nothing that model_type " + std::string(type.name) + " has", keys.found(key),
+    keys.refuse(key, "is not a key of model_type " + std::string(type.name), keys.found(key),
                 "no such key, or the model_type whose layers have it");
   }
 }
@@ -117,8 +117,8 @@ std::int64_t read_kv_heads(ConfigKeys& keys, const ModelType& type, std::int64_t
 bool read_gate(ConfigKeys& keys, const ModelType& type) {
   for (const char* key : {"hidden_act", "activation_function", "hidden_activation"}) {
     if (!type.gated && keys.text(key, "").find("glu") != std::string::npos)
-      keys.refuse(key, "has a gate, which model_type " + std::string(type.name) + " has not", keys.found(key),
-                  "an activation function of one input");
+      keys.refuse(key, "has a gate, which model_type " + std::string(type.name) + " does not have",
+                  keys.found(key), "an activation function of one input");
   }
   if (type.name != "starcoder2") return type.gated;
   const std::string mlp = keys.text("mlp_type", "default");

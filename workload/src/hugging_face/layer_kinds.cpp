@@ -42,7 +42,7 @@ std::int64_t window_of(ConfigKeys& keys, const ModelType& type) {
   switch (type.windows) {
     case Windows::none:
       if (keys.says_something("sliding_window") && keys.flag("use_sliding_window", true))
-        keys.refuse("sliding_window", "is nothing that model_type " + std::string(type.name) + " has",
+        keys.refuse("sliding_window", "is not a key of model_type " + std::string(type.name),
                     keys.found("sliding_window"), "null");
       return 0;
     case Windows::every_layer:
@@ -92,7 +92,7 @@ std::vector<bool> listed_mixtures(ConfigKeys& keys, const ModelDescription& mode
 }
 
 std::vector<bool> routed_mixtures(ConfigKeys& keys, const ModelDescription& model) {
-  if (keys.has("mlp_layer_types")) return listed_mixtures(keys, model);
+  if (keys.says_something("mlp_layer_types")) return listed_mixtures(keys, model);
   std::vector<bool> mixture = of_layers(model, true);
   const std::int64_t dense = keys.needed({"first_k_dense_replace"});
   const std::int64_t every = std::max<std::int64_t>(1, keys.whole({"moe_layer_freq"}).value_or(1));
@@ -117,7 +117,7 @@ std::vector<bool> sparse_mixtures(ConfigKeys& keys, const ModelDescription& mode
 
 /// The key that says which layers have experts, to name in an error.
 const char* choosing_key(const ConfigKeys& keys, const ModelType& type) {
-  if (keys.has("mlp_layer_types")) return "mlp_layer_types";
+  if (keys.says_something("mlp_layer_types")) return "mlp_layer_types";
   if (type.experts == ExpertKeys::routed) return "moe_layer_freq";
   return keys.says_something("mlp_only_layers") ? "mlp_only_layers" : "decoder_sparse_step";
 }
@@ -151,7 +151,8 @@ void read_window(ConfigKeys& keys, const ModelType& type, ModelDescription& mode
   std::vector<bool> windowed = listed_windows(keys, model);
   if (window == 0) {
     if (std::ranges::find(windowed, true) != windowed.end())
-      keys.refuse("layer_types", "has layers with a window, and there is none", "sliding_attention",
+      keys.refuse("layer_types", "has layers with a window, but sliding_window is not set",
+                  "sliding_attention",
                   "full_attention, or a sliding_window that model_type " + std::string(type.name) + " has");
     return;
   }

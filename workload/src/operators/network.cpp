@@ -101,11 +101,12 @@ RankGroup Network::every(int step, int members) const {
   const std::int64_t stages = std::min<std::int64_t>(spread_.pipeline, distinct(pipeline_stride(), domain_));
   RankGroup worst{members, members, 1};
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      if (rank % block >= step) continue;
-      const RankGroup group = group_at(stage, rank, step, members);
-      worst.per_domain = std::min(worst.per_domain, group.per_domain);
-      worst.domains = std::max(worst.domains, group.domains);
+    for (std::int64_t begin = 0; begin < ranks; begin += block) {
+      for (std::int64_t rank = begin; rank < std::min(begin + step, ranks); ++rank) {
+        const RankGroup group = group_at(stage, rank, step, members);
+        worst.per_domain = std::min(worst.per_domain, group.per_domain);
+        worst.domains = std::max(worst.domains, group.domains);
+      }
     }
   }
   return worst;

@@ -59,7 +59,7 @@ void print(const RepairAnswer& answer, bool mixes) {
     print_changes(repaired->changes);
     for (const Property property : repaired->still_refuted())
       std::cout << "  " << property_name(property)
-                << " is refuted after it as well: a repair removes deadlocks and mix-ups only\n";
+                << " is still refuted: a repair removes deadlocks and mix-ups only\n";
   } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
     std::cout << "\nNo change to the order, to groups or to communicators mends this:\n";
     for (const std::string& line : none->why) std::cout << "  " << line << '\n';

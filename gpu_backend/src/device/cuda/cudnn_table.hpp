@@ -21,10 +21,12 @@ inline constexpr int kCudnnBfloat16 = 9;
 inline constexpr int kCudnnBoolean = 11;
 
 /// Kinds of objects, types of attributes and their names.
+// NOLINTBEGIN(bugprone-macro-parentheses): a name in a declaration takes none
 #define PPSIM_VALUE(space, name, value, symbol) \
   namespace space {                             \
   inline constexpr int name = value;            \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 #include "cudnn_values.def"
 #undef PPSIM_VALUE
 

@@ -40,7 +40,7 @@ struct Repaired {
   Program program;
   VerifyReport report;  ///< of `program`
 
-  /// Refuted before and after: what is missing, or stands before what it needs, is not repaired.
+  /// What `report` refutes: a Program that lacks actions, or lists one before what it needs, stays so.
   [[nodiscard]] std::vector<Property> still_refuted() const;
 };
 
