@@ -70,7 +70,7 @@ MessageMaker::MessageMaker(const Program& program, const std::vector<RankRange>&
 }
 
 void MessageMaker::count(std::size_t range) {
-  Part& part = parts_[range];
+  Part part = std::move(parts_[range]);  // those of other threads lie beside it in a line of the caches
   ChannelIndex channel_of(program_, part.channels);
   const Pipeline& pipeline = program_.pipeline();
   for (RankId rank = ranges_[range].first; rank < ranges_[range].last; rank = next(rank)) {
@@ -92,6 +92,7 @@ void MessageMaker::count(std::size_t range) {
       message_begin_[id.index() + 1] = static_cast<std::uint32_t>(part.ends.size());
     }
   }
+  parts_[range] = std::move(part);
 }
 
 bool MessageMaker::has_collectives() const { return std::ranges::any_of(parts_, &Part::has_collectives); }
