@@ -5,6 +5,7 @@
 #include "completeness.hpp"
 #include "execution/fact_index.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -177,6 +178,12 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule) {
 
 ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline)
     : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(as_size(pipeline_.ranks())) {}
+
+ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline,
+                                 IdVector<RankId, std::vector<Step>> rows)
+    : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(std::move(rows)) {
+  PPSIM_CHECK(rows_.size() == static_cast<std::size_t>(pipeline_.ranks()), "a schedule has one row per rank");
+}
 
 ScheduleBuilder& ScheduleBuilder::add(RankId rank, Step step) {
   std::vector<Step>& row = rows_[rank];

@@ -136,6 +136,23 @@ RC_GTEST_PROP(RankRanges, FileReadsTheSameOnAnyNumberOfThreads, ()) {
   expect_same(make, alone);
 }
 
+/// A file of plain passes is read without cells, and one with a quote is not.
+RC_GTEST_PROP(PlainRows, AreReadAsCellsAre, ()) {
+  const Expected<std::string> whole = to_csv(*schedules(general_shapes()), CsvDialect::torch);
+  RC_PRE(whole.has_value());
+  const std::string text = disturbed(*whole);
+  const std::size_t first = text.find_first_of(",\n\r\"");
+  RC_PRE(first != std::string::npos && first > 0 && (text[first] == ',' || text[first] == '\n'));
+  const std::string quoted = '"' + text.substr(0, first) + '"' + text.substr(first);
+  const auto read = [&](const std::string& of) {
+    return schedule_from_csv(of, "rows.csv", CsvDialect::torch);
+  };
+  const Expected<Schedule> plain = read(text);
+  RC_CLASSIFY(plain.has_value());
+  const bool same = plain == read(quoted);
+  RC_ASSERT(same);
+}
+
 RC_GTEST_PROP(RankRanges, JsonReadsTheSameOnAnyNumberOfThreads, ()) {
   std::string text = to_json(*schedules(general_shapes()));
   // Within the rows, whose texts are as those of a CSV.

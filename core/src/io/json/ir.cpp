@@ -75,11 +75,15 @@ Expected<Schedule> read_schedule(const RowFile& from) {
   const JsonFile& file = from.file;
   PPSIM_RETURN_IF_ERROR(file.validate("schedule"));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
-  ScheduleBuilder builder(file.root().value("name", ""), pipeline);
+  IdVector<RankId, std::vector<Step>> rows(static_cast<std::size_t>(pipeline.ranks()));
+  // Whose memory who starts the threads asks for, as others go on with it.
+  if (from.lifted != nullptr && from.lifted->size() == rows.size()) {
+    for (const RankId rank : rows.ids()) rows[rank].reserve((*from.lifted)[rank.index()].size());
+  }
   PPSIM_RETURN_IF_ERROR(read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
-    return parse_step(pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
+    return parse_step(pipeline, text).map([&](const Step& step) { rows[rank].push_back(step); });
   }));
-  auto schedule = std::move(builder).build();
+  auto schedule = ScheduleBuilder(file.root().value("name", ""), pipeline, std::move(rows)).build();
   if (!schedule) return file.error_at({"rows"}, schedule.error());
   return schedule;
 }

@@ -32,21 +32,6 @@ Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet&
   return {};
 }
 
-/// Takes a pass as nearly all cells are, such as `2F0`, from the start of `text`; nothing where another
-/// action stands there, or none.
-std::optional<TorchAction> take_pass(std::string_view& text,
-                                     const std::array<std::optional<OpKind>, 26>& letters) {
-  TorchAction action;
-  action.subject = take_short_number(text);
-  if (action.subject < 0 || text.empty() || text[0] < 'A' || text[0] > 'Z') return std::nullopt;
-  const std::optional<OpKind> kind = letters[static_cast<std::size_t>(text[0] - 'A')];
-  text.remove_prefix(1);
-  action.number = take_short_number(text);
-  if (!kind || action.number < 0) return std::nullopt;
-  action.kind = *kind;
-  return action;
-}
-
 /// The text of the action that a cell waits for: without its `WAIT_`; nothing where the cell is no wait.
 std::optional<std::string> waited_for(std::string_view text) {
   constexpr std::string_view kWait = "WAIT_";
@@ -173,14 +158,16 @@ std::string_view stripped(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
-TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
-    : file_(std::move(file)), alphabet_(alphabet) {
+PassReader::PassReader(const Alphabet& alphabet) {
   for (std::size_t i = 0; i < letters_.size(); ++i) {
     const char letter = static_cast<char>('A' + i);
     const std::optional<OpKind> kind = alphabet.kind_of({&letter, 1});
     if (kind && is_pass(*kind)) letters_[i] = kind;
   }
 }
+
+TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
+    : file_(std::move(file)), alphabet_(alphabet), passes_(alphabet) {}
 
 /// Rows that are read at the same time. Where a cell may be quoted, and so hold a line end, it is one part.
 std::vector<TorchCells::Part> TorchCells::parts_of(std::string_view text) {
@@ -254,7 +241,7 @@ void TorchCells::add_passes(CsvReader& reader) {
   for (;;) {
     const std::string_view ahead = reader.ahead();
     std::string_view rest = ahead;
-    const std::optional<TorchAction> pass = take_pass(rest, letters_);
+    const std::optional<TorchAction> pass = passes_.take(rest);
     const std::size_t length = ahead.size() - rest.size();
     if (!pass || !reader.pass_cell(length)) return;
     TorchCell& cell = rows_.back().emplace_back();
@@ -278,7 +265,7 @@ Expected<void> TorchCells::add(std::string_view text, bool is_own, const CsvRead
   cell.row = reader.line();
   cell.column = reader.column();
   std::string_view rest = text;
-  if (const auto pass = take_pass(rest, letters_); pass && rest.empty()) {
+  if (const auto pass = passes_.take(rest); pass && rest.empty()) {
     cell.scanned[cell.count++] = *pass;
     return {};
   }

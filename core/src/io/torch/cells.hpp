@@ -25,6 +25,28 @@ struct TorchAction {
   }
 };
 
+/// Reads passes as nearly all cells are, such as `2F0`.
+class PassReader {
+ public:
+  explicit PassReader(const Alphabet& alphabet);
+
+  /// Takes a pass from the start of `text`; nothing where another action stands there, or none.
+  [[nodiscard]] std::optional<TorchAction> take(std::string_view& text) const {
+    TorchAction action;
+    action.subject = take_short_number(text);
+    if (action.subject < 0 || text.empty() || text[0] < 'A' || text[0] > 'Z') return std::nullopt;
+    const std::optional<OpKind> kind = letters_[static_cast<std::size_t>(text[0] - 'A')];
+    text.remove_prefix(1);
+    action.number = take_short_number(text);
+    if (!kind || action.number < 0) return std::nullopt;
+    action.kind = *kind;
+    return action;
+  }
+
+ private:
+  std::array<std::optional<OpKind>, 26> letters_;  ///< passes that the alphabet writes as one letter
+};
+
 /// A cell of a PyTorch file: an action, a wait for one, or an overlapped pair; or empty ones in a row.
 struct TorchCell {
   std::string_view text = {};
@@ -88,8 +110,8 @@ class TorchCells {
 
   std::string file_;
   Alphabet alphabet_;
-  std::array<std::optional<OpKind>, 26> letters_;  ///< passes that the alphabet writes as one letter
-  int empty_ = 0;                                  ///< cells
+  PassReader passes_;
+  int empty_ = 0;  ///< cells
   std::vector<std::vector<TorchCell>> rows_;
   std::deque<std::string> quoted_;  ///< texts of quoted cells, which are not in the file as they read
 };

@@ -6,6 +6,7 @@
 #include "alphabet.hpp"
 #include "cells.hpp"
 #include "io/csv_cells.hpp"
+#include "plain_rows.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
@@ -257,13 +258,19 @@ Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramD
 }  // namespace
 
 Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& file, CsvDialect dialect) {
-  PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, compute_alphabet(dialect)));
+  const Alphabet alphabet = compute_alphabet(dialect);
+  const auto built = [&](ScheduleBuilder builder) -> Expected<Schedule> {
+    auto schedule = std::move(builder).build();
+    if (!schedule) return in_file(schedule.error(), file);
+    return schedule;
+  };
+  if (auto plain = plain_rows(text, alphabet))
+    return built({schedule_name(file), std::move(plain->pipeline), std::move(plain->rows)});
+  PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, alphabet));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
   ScheduleBuilder builder(schedule_name(file), pipeline);
   PPSIM_RETURN_IF_ERROR(add_steps(builder, pipeline, cells));
-  auto schedule = std::move(builder).build();
-  if (!schedule) return in_file(schedule.error(), file);
-  return schedule;
+  return built(std::move(builder));
 }
 
 Expected<Program> program_from_csv(std::string_view text, const std::string& file, CsvDialect dialect,

@@ -49,6 +49,15 @@ TEST(ScheduleFromCsv, TakesEitherLineEndAndQuotesAndBlanks) {
   }
 }
 
+TEST(ScheduleFromCsv, TakesEitherLineEndOfPassesAlone) {
+  const auto expected = schedule("\"0F0\",0B0\n1F0,1B0\n");
+  ASSERT_TRUE(expected) << to_string(expected.error());
+  for (const char* text :
+       {"0F0,0B0\n1F0,1B0\n", "0F0,0B0\r\n1F0,1B0\r\n", "0F0,0B0\n1F0,1B0", "0F0,0B0\n1F0,1B0\r"})
+    EXPECT_EQ(schedule(text), expected) << text;
+  EXPECT_FALSE(schedule("0F0,0B0\n1F0,1B0\r\r\n"));
+}
+
 TEST(ScheduleFromCsv, TakesNoEmptyLineAtTheEndForARank) {
   const auto two_ranks = schedule("0F0,0B0\n1F0,1B0\n");
   ASSERT_TRUE(two_ranks);

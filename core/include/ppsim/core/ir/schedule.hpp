@@ -62,6 +62,8 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
 class ScheduleBuilder {
  public:
   ScheduleBuilder(std::string name, Pipeline pipeline);
+  /// Requires: one row per rank.
+  ScheduleBuilder(std::string name, Pipeline pipeline, IdVector<RankId, std::vector<Step>> rows);
 
   ScheduleBuilder& add(RankId rank, Step step);
   /// Appends F, B, I, W or R of (stage, microbatch, slice) to the row of the stage's rank.
