@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -71,19 +72,30 @@ std::string temporary_of(const std::string& path) { return path + ".tmp" + std::
 }  // namespace
 
 Expected<std::string> read_text_file(const std::string& path) {
-  std::ostringstream text;
   if (path == "-") {
+    std::ostringstream text;
     text << std::cin.rdbuf();
-    return text.str();
+    return std::move(text).str();
   }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return cannot("read", path, EISDIR);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return cannot("read", path, errno != 0 ? errno : EIO);
-  text << in.rdbuf();
-  if (in.bad()) return cannot("read", path, EIO);
-  return std::move(text).str();
+  constexpr std::size_t kBlock = 1 << 16;
+  std::error_code sizeless;  // as a pipe is
+  const auto size = std::filesystem::file_size(path, sizeless);
+  std::size_t room = sizeless ? kBlock : static_cast<std::size_t>(size) + 1;
+  std::string text;
+  for (std::size_t length = 0;; room = std::max(kBlock, length)) {
+    text.resize(length + room);
+    in.read(text.data() + length, static_cast<std::streamsize>(room));
+    length += static_cast<std::size_t>(in.gcount());
+    if (in.bad()) return cannot("read", path, EIO);
+    if (in) continue;
+    text.resize(length);
+    return text;
+  }
 }
 
 Expected<void> check_writable(const std::string& path) {

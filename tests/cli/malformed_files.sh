@@ -95,6 +95,8 @@ for command in 'convert IN out.json' 'lower IN -o out.json' 'simulate IN --unit 
   expect_error 2 "./folder" "Is a directory" "${words[@]}"
 done
 expect_error 2 "./folder" "a folder without schedules" verify ./folder
+# A file that opens, and whose bytes do not come.
+[ ! -r /proc/self/mem ] || expect_error 2 "/proc/self/mem" "Input/output error" simulate /proc/self/mem --unit F=1
 expect_error 2 "gone.json" "No such file" verify gone.json
 expect_error 2 "gone/x" "No such file" simulate gone/x --unit F=1
 printf '{"format":"ppsim-tables"' >bad.costs
