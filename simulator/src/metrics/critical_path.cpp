@@ -126,6 +126,9 @@ std::string_view critical_reason_name(const CriticalStep& step) {
   return step.reason ? wait_reason_name(*step.reason) : "step_start";
 }
 
-std::vector<CriticalStep> critical_path(const TimedRun& run) { return PathFinder(run).find(); }
+std::vector<CriticalStep> critical_path(const TimedRun& run) {
+  if (run.measured) return {};
+  return PathFinder(run).find();
+}
 
 }  // namespace ppsim::simulator

@@ -114,7 +114,7 @@ TEST(Metrics, MemoryAndBytesSent) {
 
 std::vector<std::string> path_of(const FinishedRun& run) {
   std::vector<std::string> texts;
-  for (const CriticalStep& step : run.metrics().critical_path) {
+  for (const CriticalStep& step : critical_path(run.timed_run())) {
     texts.push_back(std::to_string(step.instruction.value()) + " " + std::to_string(step.start) + "-" +
                     std::to_string(step.end) + " " + std::string(critical_reason_name(step)));
   }

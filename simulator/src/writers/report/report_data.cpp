@@ -182,12 +182,12 @@ class RunData {
   [[nodiscard]] Json critical() {
     TextColumns what(texts_);
     PackedColumn rank, duration;
-    for (const CriticalStep& step : entry_.metrics.critical_path) {
+    const std::vector<CriticalStep> path = critical_path(entry_.run);
+    for (const CriticalStep& step : path) {
       add(what, step.instruction);
       rank.add(program_.rank_of(step.instruction).value());
       duration.add(step.end - step.start);
     }
-    const auto& path = entry_.metrics.critical_path;
     return {{"count", path.size()},
             {"start", path.empty() ? 0 : path.front().start},
             {"what", what.json()},

@@ -76,7 +76,6 @@ struct RunMetrics {
   StepTimes times;
   IdVector<RankId, RankMetrics> ranks;
   IdVector<RankId, MemoryProfile> memory;
-  std::vector<CriticalStep> critical_path;  ///< in time order; each step begins when the one before it ends
 
   /// Sum over the ranks.
   [[nodiscard]] BubbleBreakdown bubble() const;
@@ -88,9 +87,7 @@ struct RunMetrics {
 /// Times of the compute queues of a run.
 [[nodiscard]] StepTimes step_times(const Program& program, const TimedTrace& trace);
 
-/// Of a measured run there is no critical path: between an end and the start that it allows lies time that
-/// nothing explains.
-/// Requires: every instruction of the trace is complete; unless measured, its transfers took their costs.
+/// Requires: every instruction of the trace is complete.
 [[nodiscard]] RunMetrics measure(const TimedRun& run);
 
 /// Most (stage, microbatch, slice) of each rank that are live at once: from the start of F to the end of B or
@@ -98,7 +95,10 @@ struct RunMetrics {
 /// counts.
 [[nodiscard]] IdVector<RankId, int> peak_live_activations(const Program& program, const TimedTrace& trace);
 
-/// The longest chain of waits that leads to the end of the run, back to the step's start.
+/// The longest chain of waits that leads to the end of the run, back to the step's start; in time order, each
+/// step begins when the one before it ends. Of a measured run there is none: between an end and the start
+/// that it allows lies time that nothing explains. Requires: every instruction of the trace is complete;
+/// unless measured, its transfers took their costs.
 [[nodiscard]] std::vector<CriticalStep> critical_path(const TimedRun& run);
 
 /// The throughput of one step on all devices together.
