@@ -1,5 +1,6 @@
 #include "ppsim/core/ir/missing_entries.hpp"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
@@ -25,6 +26,18 @@ class CostsWithout {
   explicit CostsWithout(const CostTable& costs) : entries_(costs.entries()) {
     for (const OpInfo& row : kOpTable)
       names_all_[static_cast<std::size_t>(row.kind)] = entries_.contains(CostClass{.kind = row.kind});
+  }
+
+  /// Whether an entry for all of its kind is there for each action of a Program without pairs, as for those
+  /// of any size.
+  [[nodiscard]] bool names_all_of(const Program& program) const {
+    if (program.all_actions().size() != program.size()) return false;
+    std::array<bool, kOpKindCount> occurs = {};
+    for (const Action& action : program.all_actions()) occurs[static_cast<std::size_t>(action.kind)] = true;
+    return std::ranges::all_of(kOpTable, [&](const OpInfo& row) {
+      const auto kind = static_cast<std::size_t>(row.kind);
+      return !occurs[kind] || is_receive(row.kind) || names_all_[kind];
+    });
   }
 
   /// The keys that a step or an instruction looks up, a transfer by its SEND.
@@ -66,6 +79,7 @@ SizeKind kind_of(const SizeClass& key) { return {key.kind, key.op}; }
 }  // namespace
 
 std::vector<CostClass> missing_costs(const CostTable& costs, const Program& program) {
+  if (CostsWithout(costs).names_all_of(program)) return {};
   const auto parts = by_rank_ranges(program, [&](const RankRange& ranks) {
     CostsWithout missing(costs);
     for (InstructionId id = program.first(ranks.first); id < program.first(ranks.last); id = next(id))
