@@ -1,14 +1,11 @@
 #include <algorithm>
-#include <cstdlib>  // defines __GLIBC__
+#include <future>
 #include <iostream>
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "command.hpp"
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
+#include "heap.hpp"
 #include "input/communicators.hpp"
 #include "options/slowdown_options.hpp"
 #include "options/transport_choice.hpp"
@@ -50,16 +47,6 @@ Expected<std::optional<CommunicatorPolicy>> communicators_of(const SimulateOptio
   return std::optional<CommunicatorPolicy>(usable);
 }
 
-/// Gives back what lies free between other memory where a Program is large: the arrays that come next are
-/// larger than any of it.
-void give_back_free_memory(const Program& lowered) {
-  constexpr std::size_t kLarge = 4'000'000;  // instructions
-  if (lowered.size() < kLarge) return;
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
-
 Expected<Simulated> simulated(const SimulateOptions& options, const TransportCapabilities& capabilities,
                               const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_of(options));
@@ -69,11 +56,13 @@ Expected<Simulated> simulated(const SimulateOptions& options, const TransportCap
   if (!subject->costs) return tl::unexpected(needs_costs("simulate"));
   const std::optional<Target>& target = options.input.loaded_by;
   Stopwatch watch;
+  std::future<void> pages = ask_for_pages_ahead(subject->ir);
   PPSIM_ASSIGN_OR_RETURN(
       auto program, target ? program_for(*target, *subject, communicators) : program_of(*subject, policy));
   subject->phases.lowering = watch.lap();
   if (!policy) note_assumed_communicators(*subject, output);
   const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
+  pages = {};
   static_cast<void>(Ir(std::move(subject->ir)));  // frees it: a large one is hundreds of megabytes
   give_back_free_memory(program);
   PPSIM_ASSIGN_OR_RETURN(
