@@ -66,7 +66,7 @@ expect_error 2 "tp x pp x dp x cp must be the number of GPUs" "found tp=4, pp=2,
   --fix pp=2 --fix dp=4
 expect_error 2 "a multiple or a divisor of tp" "found 3" plan --model llama3-8b:heads=24,kv_heads=3 --cluster dgx-h100 --nodes 1 \
   --global-batch-size 48 --fix tp=2
-expect_error 2 "is tp=2,pp=2,dp=2" "expected dp=4 on 16 GPUs" plan "${two[@]}" --fix pp=2 --against tp=2,pp=2,dp=2
+expect_error 2 "has tp=2,pp=2,dp=2" "expected dp=4 on 16 GPUs" plan "${two[@]}" --fix pp=2 --against tp=2,pp=2,dp=2
 expect_error 2 "unknown transport" foo plan "${job[@]}" --transport foo
 expect_error 2 "no value of schedule" pipedream plan "${job[@]}" --fix schedule=pipedream
 expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --emit maxtext
