@@ -306,7 +306,7 @@ TEST(ModelConfig, RefusesWindowsThatItCannotDescribe) {
   EXPECT_NE(windows(config(dense_config("mistral"))).find("\"sliding_window\" cannot be read (found nothing"),
             std::string::npos);
   EXPECT_NE(windows(config(with(kGptOss, "\"sliding_window\":128", "\"sliding_window\":null")))
-                .find("has layers with a window, and there is none"),
+                .find("has layers with a window, but sliding_window is not set"),
             std::string::npos);
 }
 
