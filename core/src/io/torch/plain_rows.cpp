@@ -99,7 +99,10 @@ std::optional<PlainRows> plain_rows(std::string_view text, const Alphabet& alpha
   std::size_t cells = 0;
   // Whose memory who starts the threads asks for, as others go on with it.
   for (const RankId rank : rows.ids()) {
-    const auto size = static_cast<std::size_t>(std::ranges::count(lines[rank.index()], ',')) + 1;
+    const std::string_view line = lines[rank.index()];
+    const auto size = static_cast<std::size_t>(std::ranges::count(line, ',')) + 1;
+    constexpr std::size_t kShortest = 3;  // 0F0
+    if (size * (kShortest + 1) > line.size() + 1) return std::nullopt;
     rows[rank].reserve(size);
     cells += size;
   }
