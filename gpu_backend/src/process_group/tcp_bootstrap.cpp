@@ -64,6 +64,10 @@ TcpBootstrap::TcpBootstrap(const Membership& self, std::map<int, Socket>&& socke
 }
 
 TcpBootstrap::~TcpBootstrap() {
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
   for (auto& [process, peer] : peers_) {
     send(peer, FrameKind::bye, 0, {});
     ::shutdown(peer.socket.descriptor(), SHUT_RD);  // ends the reader; messages already sent still arrive
@@ -124,7 +128,7 @@ void TcpBootstrap::receive(int process, Peer& peer, Frame frame) {
 void TcpBootstrap::end_of(int process, Peer& peer) {
   {
     const std::lock_guard lock(mutex_);
-    if (peer.left || peer.lost) return;
+    if (leaving_ || peer.left || peer.lost) return;
     lose(process, peer);
   }
   stop_all({ErrorCode::io,

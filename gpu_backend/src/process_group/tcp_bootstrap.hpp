@@ -93,6 +93,7 @@ class TcpBootstrap final : public Bootstrap {
   std::uint32_t epoch_ = 0;
   std::optional<Error> stopped_;
   std::vector<int> gone_;
+  bool leaving_ = false;                      ///< connections end because this process ends them
   std::deque<std::vector<std::string>> all_;  ///< results of allgathers that process 0 has sent
   std::optional<int> awaited_;                ///< whose part process 0 is waiting for
   Clock::time_point at_work_;                 ///< when process 0 has said so

@@ -153,6 +153,24 @@ TEST(Bootstrap, AStopReachesEveryoneAndIsForgottenAfterResume) {
   });
 }
 
+// What process 0 has sent to a slower one, such as that all have met, stays good.
+TEST(Bootstrap, TheLeaderLeavesWithoutStoppingTheOthers) {
+  struct Stops : BootstrapListener {
+    std::optional<Error> on_note(int /*process*/, std::string_view /*note*/) override { return std::nullopt; }
+    void on_stop(const Error& error) override { heard = error; }
+    std::optional<Error> heard;
+  } listener;
+  Ends ends = in_process_bootstraps(3).value();
+  ends[2]->listen(&listener);
+  ends[0].reset();
+  const auto result = ends[2]->allgather("");
+  ends[2]->listen(nullptr);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message, "process 0 has left the run before its end");
+  EXPECT_EQ(listener.heard, std::nullopt);
+  EXPECT_TRUE(ends[2]->all_here());
+}
+
 TEST(Bootstrap, AProcessThatLeavesEarlyIsNamed) {
   Ends ends = in_process_bootstraps(3).value();
   ends[1].reset();
