@@ -188,6 +188,8 @@ void print_found(const PlanOptions& options, const Answer& answer) {
   std::cout << "Searched " << plan.counts.spreads << " parallelisms and microbatch sizes: bounds of "
             << plan.counts.bounded << " plans, " << plan.counts.simulated
             << " simulated; what was left out is slower, by its bound, or does not fit.\n";
+  if (const std::string domains = answer.request.work.cluster.domains_text(); !domains.empty())
+    std::cout << "The job runs " << domains << ".\n";
   std::cout << "Not modelled: " << answer.notes.not_modelled
             << ".\nError of the step in measured runs like it: " << answer.notes.known_error << ".\n\n";
   for (std::size_t i = 0; i < plan.best.size(); ++i)

@@ -182,10 +182,17 @@ TEST(ModelConfig, TheTypeSaysWhatAMissingKeyMeans) {
   EXPECT_EQ(config(dense_config("falcon", R"(,"new_decoder_architecture":true,"num_kv_heads":2)"))->kv_heads,
             2);
   EXPECT_EQ(config(dense_config("gpt_bigcode"))->kv_heads, 1);
+  const std::string no_sequence = with(dense_config("falcon"), R"("max_position_embeddings":4096,)", "");
+  EXPECT_EQ(config(no_sequence)->sequence, 2048) << "as that of falcon-7b, whose file does not say";
+  EXPECT_EQ(config(dense_config("falcon"))->sequence, 4096);
 }
 
 TEST(ModelConfig, RefusesWhatIsMissingOrOfAWrongType) {
   EXPECT_EQ(config("[").error().code, ErrorCode::bad_file);
+  const std::string cut = error_of(config("{\"model_type\": \"llama\",\n\"hidden_size\": 40"));
+  EXPECT_TRUE(cut.starts_with("config.json:2:18: not JSON, as if the file was cut off")) << cut;
+  EXPECT_EQ(error_of(config("[1]")),
+            "config.json:1:1: the whole file: no JSON object (found array, expected an object)");
   EXPECT_EQ(error_of(config(R"({"model_type":"llama","hidden_size":3.5})")),
             "config.json: key \"num_hidden_layers\" cannot be read (found nothing, expected a whole number)");
   EXPECT_NE(error_of(config(with(kLlama70B, "_heads\":8", "_heads\":5"))).find("heads=64, kv_heads=5"),

@@ -110,6 +110,22 @@ TEST(Cluster, JobsTakeAsManyNodesOfEachDomain) {
   EXPECT_EQ(cluster.job_domain(), 4) << "half a node";
 }
 
+TEST(Cluster, SaysOfPartsOfDomainsHowLargeTheyAre) {
+  const auto text = [](const char* name, int nodes) {
+    return cluster_from_name(name, nodes)->domains_text();
+  };
+  EXPECT_EQ(text("gb200-nvl72", 37),
+            "in NVLink domains of 4 GPUs, as 37 nodes do not divide into larger ones");
+  EXPECT_EQ(text("gb200-nvl72", 64),
+            "in NVLink domains of 64 GPUs, as 64 nodes do not divide into larger ones");
+  EXPECT_EQ(text("gb200-nvl72", 36), "");
+  EXPECT_EQ(text("gb200-nvl72", 17), "") << "a part of one domain";
+  EXPECT_EQ(text("dgx-h100", 37), "");
+  ClusterDescription cluster = cluster_from_name("dgx-h100", 6).value();
+  cluster.node.nvlink_domain = 31;
+  EXPECT_EQ(cluster.domains_text(), "") << "three of three whole nodes";
+}
+
 TEST(Cluster, ReadsAFile) {
   const auto read =
       cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"h100-sxm-80gb"})", "c.json", 2);
@@ -156,7 +172,7 @@ TEST(Cluster, SaysWhereAFileIsWrong) {
             std::string::npos);
   const std::string node = R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":)";
   EXPECT_NE(cluster_error(node + R"("tpu"})").find("/gpu: an unknown GPU (found \"tpu\""), std::string::npos);
-  EXPECT_NE(cluster_error(node + "7}").find("expected one of string, object"), std::string::npos);
+  EXPECT_NE(cluster_error(node + "7}").find("expected a string or an object"), std::string::npos);
   EXPECT_NE(
       cluster_error(node + R"({"bf16_tflops":-1,"memory_bytes":1,"memory_tbps":1,)"
                            R"("nvlink_gbytes_per_s":1}})")

@@ -8,6 +8,7 @@
 #include "hugging_face/config_keys.hpp"
 #include "hugging_face/layer_kinds.hpp"
 #include "hugging_face/model_types.hpp"
+#include "io/json/file.hpp"
 #include "ppsim/core/text/nearest.hpp"
 #include "ppsim/workload/model.hpp"
 
@@ -136,6 +137,12 @@ std::int64_t read_ffn(ConfigKeys& keys, const ModelType& type, std::int64_t hidd
   return keys.whole(names).value_or(usual);
 }
 
+std::int64_t read_sequence(ConfigKeys& keys, const ModelType& type) {
+  if (type.name == "bloom") return keys.needed({"seq_length"});
+  if (type.sequence > 0) return keys.whole({"max_position_embeddings"}).value_or(type.sequence);
+  return keys.needed({"max_position_embeddings", "n_positions"});
+}
+
 void read_latent_attention(ConfigKeys& keys, ModelDescription& model) {
   model.architecture = Architecture::moe_mla;
   model.kv_heads = model.heads;
@@ -175,8 +182,7 @@ ModelDescription read_model(ConfigKeys& keys, const ModelType& type) {
   model.gated_mlp = read_gate(keys, type);
   model.ffn = read_ffn(keys, type, model.hidden);
   model.vocab = keys.needed({"vocab_size"});
-  model.sequence = type.name == "bloom" ? keys.needed({"seq_length"})
-                                        : keys.needed({"max_position_embeddings", "n_positions"});
+  model.sequence = read_sequence(keys, type);
   model.tied_embeddings = keys.flag("tie_word_embeddings", type.tied);
   read_experts(keys, type, model);
   read_attention(keys, type, model);
@@ -190,28 +196,19 @@ ModelDescription read_model(ConfigKeys& keys, const ModelType& type) {
   return model;
 }
 
-Expected<json> parse_object(std::string_view text, const std::string& file) {
-  json parsed = json::parse(text, nullptr, false);
-  if (!parsed.is_object()) {
-    return make_error(ErrorCode::bad_file, "no JSON object",
-                      {.file = file,
-                       .found = parsed.is_discarded() ? "malformed JSON" : parsed.type_name(),
-                       .expected = "a JSON object"});
-  }
-  return parsed;
-}
-
 }  // namespace
 
 Expected<ModelDescription> model_from_config_json(std::string_view text, const std::string& file) {
-  PPSIM_ASSIGN_OR_RETURN(const json parsed, parse_object(text, file));
-  ConfigKeys keys(parsed, file);
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  const json& object = parsed.root();
+  if (!object.is_object()) return parsed.error_at({}, "no JSON object", object.type_name(), "an object");
+  ConfigKeys keys(object, file);
   const ModelType* type = type_of(keys);
   if (type == nullptr) return tl::unexpected(keys.error().value());
   refuse_other_shapes(keys, *type);
   ModelDescription model = read_model(keys, *type);
   if (keys.error()) return tl::unexpected(*keys.error());
-  model.scaled_rotation = has_scaled_rotation(parsed);
+  model.scaled_rotation = has_scaled_rotation(object);
   if (auto good = check_model(model); !good) {
     Error error = good.error();
     error.code = ErrorCode::bad_file;

@@ -24,6 +24,7 @@ constexpr auto kTypes = std::to_array<ModelType>({
      .gated = false,
      .tied = true,
      .key_value_heads = KeyValueHeads::falcon,
+     .sequence = 2048,
      .usual_width = true},
     {.name = "gemma", .tied = true, .key_value_heads = kNeeded, .head_dim = 256},
     {.name = "gemma2",

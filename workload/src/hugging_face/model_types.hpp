@@ -40,6 +40,7 @@ struct ModelType {
   bool tied = false;  ///< where "tie_word_embeddings" is missing
   KeyValueHeads key_value_heads = KeyValueHeads::as_heads;
   std::int64_t head_dim = 0;  ///< where "head_dim" is missing; 0: hidden size over heads
+  std::int64_t sequence = 0;  ///< where "max_position_embeddings" is missing; 0: it must not be
   bool usual_width = false;   ///< a missing width of the MLP is four times the hidden size
   Windows windows = Windows::none;
   std::int64_t full_attention_every = 0;

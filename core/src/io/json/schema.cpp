@@ -43,23 +43,30 @@ std::string choices_text(const json& choices) {
   return text;
 }
 
-std::string types_text(const json& types) {
+std::string expected_text(const json& rule);
+
+/// A value of one of the types.
+std::string types_text(const json& rule) {
   std::string text;
-  for (const json& type : types) text += (text.empty() ? "one of " : ", ") + type.get<std::string>();
+  for (const json& type : rule.at("type")) {
+    json one = rule;
+    one["type"] = type;
+    text += (text.empty() ? "" : " or ") + expected_text(one);
+  }
   return text;
 }
 
 std::string expected_text(const json& rule) {
   if (rule.contains("const")) return rule.at("const").dump();
   if (rule.contains("enum")) return choices_text(rule.at("enum"));
-  if (rule.contains("type") && rule.at("type").is_array()) return types_text(rule.at("type"));
+  if (rule.contains("type") && rule.at("type").is_array()) return types_text(rule);
   const std::string type = rule.value("type", "value");
   if (type == "array" && rule.contains("minItems")) return "an array of " + rule.at("minItems").dump();
   if (type == "array") return "an array";
   if (type == "object") return "an object";
   if (rule.contains("exclusiveMinimum")) return "a " + type + " above " + rule.at("exclusiveMinimum").dump();
   std::string value = type == "integer" ? "a whole number" : "a " + type;
-  if (!rule.contains("minimum")) return value;
+  if (!rule.contains("minimum") || (type != "integer" && type != "number")) return value;
   return value + " in [" + rule.at("minimum").dump() + ", " + rule.at("maximum").dump() + "]";
 }
 

@@ -57,6 +57,10 @@ TEST(SendDoneDelay, CountsEachDirectionOfACommunicatorByItself) {
 TEST(SendDoneDelay, IsPartOfWhatIsHashedAndWritten) {
   const Program program = three_messages(2);
   EXPECT_EQ(to_json(program).find("send_done_delay"), std::string::npos);
+  std::string wrong = to_json(program);
+  wrong.replace(wrong.find('{'), 1, "{\"send_done_delay\": -1,");
+  EXPECT_EQ(ir_from_json(wrong, "p.json").error().place.expected,
+            "a whole number in [0, 2147483646] or a string");
   EXPECT_EQ(program_hash(delayed(program, 0)), program_hash(program));
   EXPECT_NE(program_hash(delayed(program, 1)), program_hash(program));
   EXPECT_NE(program_hash(delayed(program, kUntilStepEnd)), program_hash(delayed(program, 1)));

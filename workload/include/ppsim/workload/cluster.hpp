@@ -52,6 +52,8 @@ struct ClusterDescription {
   /// nodes, as many of each domain: the most that divide the job's, such as 16 of 18 for 64.
   /// Source: what Megatron-Bridge asks Slurm for (--segment, scripts/performance/utils/executors.py).
   [[nodiscard]] int job_domain() const;
+  /// How large they are, and why not larger; empty where jobs take whole domains, or a part of one.
+  [[nodiscard]] std::string domains_text() const;
   friend bool operator==(const ClusterDescription&, const ClusterDescription&) = default;
 };
 
