@@ -14,6 +14,16 @@ expect_exit 3 verify 1f1b --ranks 4 --all-microbatches --unit F=1,A=1e9 --proper
 expect_error 2 "memory needs sizes" "" verify 1f1b --ranks 4 --microbatches 8 --properties deadlock_free --memory-limit 1GB
 expect_exit 4 verify "${sched[@]}" --properties deadlock_free --makespan-limit 1ms --json
 expect_json 'set(d["properties"]) == {"deadlock_free", "makespan"}'
+# A decimal size is the one that it says: 2.01 * 1e9 is no whole number as computers count.
+expect_exit 0 verify 1f1b --ranks 1 --microbatches 1 --unit F=1,A=2010000000 --memory-limit 2.01GB
+expect_exit 3 verify 1f1b --ranks 1 --microbatches 1 --unit F=1,A=2010000001 --memory-limit 2.01GB
+# Gradients in another order are rounded otherwise, no more; what stands before others is named in full.
+printf '0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n' >descending.csv
+expect_exit 4 verify descending.csv --properties ascending_accumulation
+expect_out "It runs, but adds gradients up in another order"
+printf '0F0,0W0,0I0\n1F0,1I0,1W0\n' >early.csv
+expect_exit 4 verify early.csv
+expect_err "0W0 at position 1 needs 0B0 or 0I0"
 # Also where there is no time to decide it.
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 4096 --unit F=1,A=1e9 --properties deadlock_free --memory-limit 1MB --timeout 0.001 --json
 expect_json 'set(d["properties"]) == {"deadlock_free", "memory"}'

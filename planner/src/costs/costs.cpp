@@ -153,6 +153,10 @@ Expected<UnitSource> parse_unit_costs(std::string_view text) {
       return make_error(ErrorCode::bad_argument, "a unit cost is out of range",
                         {.found = std::string(item), .expected = "a number from 0 to 1e9 (A: 1e15)"});
     }
+    if (bytes && std::floor(**field) != **field) {
+      return make_error(ErrorCode::bad_argument, "a unit cost is not a whole number of bytes",
+                        {.found = std::string(item), .expected = "A=1e9, in bytes"});
+    }
   }
   UnitSource source;
   UnitCosts& costs = source.costs;
@@ -184,7 +188,7 @@ Expected<Bytes> parse_size(std::string_view text) {
                                                                           {"TiB", 1099511627776.0}}};
   for (const auto& [name, factor] : kUnits) {
     if (name != unit || !value) continue;
-    if (*value * factor < 9e18) return static_cast<Bytes>(*value * factor);
+    if (*value * factor < 9e18) return std::llround(*value * factor);  // 2.01 * 1e9 is below 2010000000
     return make_error(ErrorCode::bad_argument, "the size is too large",
                       {.found = std::string(text), .expected = "less than 9e18 bytes"});
   }
