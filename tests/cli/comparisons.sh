@@ -12,6 +12,18 @@ expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 zb-v dualpipe "${sched[@]}"
 expect_json 'd["best"] != "1f1b" and [round(s["relative_work"], 6) for s in d["schedules"]] == [1, 1, 1, 1]'
 expect_json 'd["schedules"][0]["makespan_ns"] == 33000000 and d["schedules"][1]["makespan_ns"] == 28500000'
 expect_json 'all(sum(r["busy_ns"] for r in s["per_rank"]) == 96000000 for s in d["schedules"])'
+# Slices of a microbatch share its work, its activations and its messages: (m K + p - 1) (F + B) / K.
+expect_exit 0 compare 1f1b seq-1f1b:slices=4 terapipe:slices=4 "${sched[@]}" --unit F=1,B=2,A=1e9 --per rank --json
+expect_json '[s["makespan_ns"] for s in d["schedules"]] == [33000000, 26250000, 26250000]'
+expect_json '[s["peak_bytes"] for s in d["schedules"]] == [4000000000, 1750000000, 8000000000]'
+expect_exit 0 compare gpipe terapipe:slices=4 --ranks 2 --microbatches 1 --unit F=4,B=8,c=4 --per rank --json
+expect_json '[s["makespan_ns"] for s in d["schedules"]] == [32000000, 17000000]'
+# A third of a hundred bytes is none.
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=3 "${sched[@]}" --unit F=1,B=2,A=100e6 --per rank --json
+expect_json '[s["peak_bytes"] for s in d["schedules"]] == [400000000, 15 * 33333333]'
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=3 "${sched[@]}" --unit F=1,B=2,A=100 --per rank
+expect_out "no whole number of bytes for each action (found A=100 in 3 parts"
+expect_error 2 "not a whole number of bytes" "found A=0.9" compare 1f1b "${sched[@]}" --unit F=1,A=0.9
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 "${sched[@]}" --unit F=1,B=2
 expect_out "--per rank gives every rank the same share"
 expect_exit 2 compare 1f1b "${sched[@]}" --model llama3-8b --cluster dgx-h100 --pp 4 --tp 2 --global-batch-size 8 --per rank

@@ -1,24 +1,47 @@
 #include "rank_shares.hpp"
 
+#include <cmath>
+#include <sstream>
+
 #include "command_line/validators.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim::cli {
 namespace {
 
-/// How much of a rank's share of the model one stage has: a p-th of the stages that a microbatch passes.
-double share_of_stage(const Pipeline& pipeline) {
+/// How much of what a rank computes of a microbatch one action does: of a rank's part of the stages that a
+/// microbatch passes one, and of its slices one.
+struct Share {
+  double of_stage = 1;
+  double of_slice = 1;
+};
+
+Share share_of_action(const Pipeline& pipeline) {
   const auto passed = pipeline.spec().routes[RouteId(0)].size();
-  return static_cast<double>(pipeline.ranks()) / static_cast<double>(passed);
+  return {static_cast<double>(pipeline.ranks()) / static_cast<double>(passed), 1.0 / pipeline.slices()};
 }
 
-/// Unit costs of all that a rank has of the model together: each of its stages takes its share of them.
+/// Errors: bad_argument where what is rounded is more than a millionth of it.
+Expected<Bytes> divided(Bytes activation, double share) {
+  const double exact = static_cast<double>(activation) * share;
+  const Bytes rounded = std::llround(exact);
+  if (std::abs(exact - static_cast<double>(rounded)) <= exact * 1e-6) return rounded;
+  std::ostringstream parts;
+  parts << "A=" << activation << " in " << 1 / share << " parts";
+  return make_error(ErrorCode::bad_argument,
+                    "the activations of a rank are no whole number of bytes for each action",
+                    {.found = parts.str(), .expected = "a multiple, or A=1e9"});
+}
+
+/// Unit costs of all that a rank has of the model together: each action takes its share of them.
 Expected<CostOptions> costs_per_rank(const CostOptions& options, const Pipeline& pipeline) {
   PPSIM_ASSIGN_OR_RETURN(auto units, parse_unit_costs(options.unit));
-  const double share = share_of_stage(pipeline);
+  const Share share = share_of_action(pipeline);
+  const double of_both = share.of_stage * share.of_slice;
   UnitCosts& costs = units.costs;
-  for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.R, &costs.FB}) *cost *= share;
-  units.activation = static_cast<Bytes>(static_cast<double>(units.activation) * share);
+  for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.R, &costs.FB}) *cost *= of_both;
+  costs.c *= share.of_slice;
+  PPSIM_ASSIGN_OR_RETURN(units.activation, divided(units.activation, of_both));
   CostOptions scaled = options;
   scaled.unit.clear();
   scaled.instead = CostSource(std::move(units));
