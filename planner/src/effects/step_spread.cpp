@@ -110,13 +110,16 @@ double bubble_of_sample(const Sample& sample) {
 RankSpread rank_spread(const std::vector<Sample>& samples, RankId rank) {
   RankSpread result;
   result.busy_ns = spread_of(of_each(samples, [&](const Sample& s) { return s.busy[rank]; }));
-  result.mean_idle_ns = mean_of(of_each(samples, [&](const Sample& s) { return s.step - s.busy[rank]; }));
+  result.mean_idle_ns = mean_of(of_each(samples, [&](const Sample& s) { return s.pipeline - s.busy[rank]; }));
   result.mean_factor = mean_of(of_each(samples, [&](const Sample& s) { return s.factors[rank]; }));
   std::vector<double> gains;
   for (const Sample& sample : samples) {
     if (!sample.gains.empty()) gains.push_back(static_cast<double>(sample.gains[rank]));
   }
-  result.gain_ns = mean_of(gains);
+  if (gains.empty()) return result;
+  const Spread gain = spread_of(std::move(gains));
+  result.gain_ns = gain.mean;
+  result.gain_error_ns = gain.mean_error;
   return result;
 }
 

@@ -24,16 +24,16 @@ struct JitterOptions {
 
 std::string spread_time(double ns) { return time_text(std::llround(ns)); }
 
-/// The rank whose replacement pays most; -1 where none pays a tenth of a percent.
+/// The rank whose replacement pays most; -1 where the samples do not tell it from the others, or from one
+/// that pays less than a tenth of a percent.
 int rank_to_replace(const StepSpread& spread) {
-  constexpr double kWorthIt = 0.001;
-  int best = -1;
-  for (int r = 0; r < static_cast<int>(spread.ranks.size()); ++r) {
-    const double gain = spread.ranks[RankId(r)].gain_ns;
-    if (gain <= kWorthIt * spread.step_ns.mean) continue;
-    if (best < 0 || gain > spread.ranks[RankId(best)].gain_ns) best = r;
-  }
-  return best;
+  const double worth_it = 0.001 * spread.step_ns.mean;
+  const auto lowest = [](const RankSpread& rank) { return rank.gain_ns - rank.gain_error_ns; };
+  const auto best = std::ranges::max_element(spread.ranks, {}, &RankSpread::gain_ns);
+  if (best == spread.ranks.end() || lowest(*best) <= worth_it) return -1;
+  for (const RankSpread& other : spread.ranks)
+    if (&other != &*best && other.gain_ns + other.gain_error_ns > lowest(*best)) return -1;
+  return static_cast<int>(best - spread.ranks.begin());
 }
 
 /// `drawn`: the factors of ranks differ from step to step.
@@ -43,8 +43,7 @@ std::string advice(const StepSpread& spread, bool drawn) {
   const double more = spread.step_ns.mean / static_cast<double>(spread.planned_ns) - 1;
   const std::string added = "The mean step takes " + percent_text(std::abs(more)) +
                             (more < 0 ? " less" : " more") + " than planned. ";
-  if (rank < 0)
-    return added + "No rank alone is to blame: ppsim sensitivity says which costs decide the step.";
+  if (rank < 0) return added + "No rank stands out: ppsim sensitivity says which costs decide the step.";
   const RankSpread& slow = spread.ranks[RankId(rank)];
   const std::string without =
       drawn ? "with a factor that is always 1" : "without its factor of " + number_text(slow.mean_factor);
@@ -53,12 +52,13 @@ std::string advice(const StepSpread& spread, bool drawn) {
 }
 
 std::string ranks_text(const StepSpread& spread) {
-  TextTable rows = {{"rank", "its factor", "busy", "95 %", "idle", "gain with factor 1"}};
+  TextTable rows = {{"rank", "its factor", "busy", "95 %", "idle", "gain with factor 1", "+-"}};
   for (int r = 0; r < static_cast<int>(spread.ranks.size()); ++r) {
     const RankSpread& rank = spread.ranks[RankId(r)];
     rows.push_back({std::to_string(r), number_text(rank.mean_factor), spread_time(rank.busy_ns.mean),
                     spread_time(rank.busy_ns.percentiles[2]), spread_time(rank.mean_idle_ns),
-                    percent_text(rank.gain_ns / std::max(1.0, spread.step_ns.mean))});
+                    percent_text(rank.gain_ns / std::max(1.0, spread.step_ns.mean)),
+                    percent_text(rank.gain_error_ns / std::max(1.0, spread.step_ns.mean))});
   }
   return table_text(rows);
 }
@@ -88,7 +88,8 @@ Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, c
     ranks.push_back({{"factor", rank.mean_factor},
                      {"busy_ns", spread_json(rank.busy_ns)},
                      {"mean_idle_ns", rank.mean_idle_ns},
-                     {"gain_ns", rank.gain_ns}});
+                     {"gain_ns", rank.gain_ns},
+                     {"gain_error_ns", rank.gain_error_ns}});
   }
   const int replaced = rank_to_replace(spread);
   return {{"schedule", step.name},

@@ -68,10 +68,11 @@ struct Spread {
 
 struct RankSpread {
   Spread busy_ns;
-  double mean_idle_ns = 0;  ///< of the whole step
+  double mean_idle_ns = 0;  ///< of the pipeline, as the bubble
   double mean_factor = 1;   ///< of the rank itself: drawn and given
   /// The gain of the mean step where the rank's own factor is 1 and everything else is drawn as before.
   double gain_ns = 0;
+  double gain_error_ns = 0;  ///< half of the 95 % confidence interval of the gain
 };
 
 struct StepSpread {
