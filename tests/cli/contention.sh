@@ -37,6 +37,13 @@ done
 expect_exit 0 "${shared[@]}" --replicas 4 --ranks-per-node 4 --nics 4 --core-speed 2 --json
 expect_json 'd["makespan_ns"] == 4000000'
 expect_json '[(l["transfers"], l["held_back_ns"]) for l in d["links"] if l["name"] == "core"] == [(4, 2000000)]'
+expect_exit 0 "${shared[@]}" --replicas 4 --ranks-per-node 4 --nics 4 --core-speed 2
+expect_out "core holds transfers back for 50.00 % of the step: a faster core"
+# What has no price is named.
+expect_exit 0 contention 1f1b --ranks 2 --microbatches 1 --replicas 3 --unit F=1,B=2,c=1 --ranks-per-node 4
+expect_out "free of cost, no price is given: REDUCE_GRAD"
+expect_exit 0 contention 1f1b --ranks 2 --microbatches 1 --replicas 3 --unit F=1,B=2,c=1 --ranks-per-node 4 --json
+expect_json 'd["free_of_cost"] == ["REDUCE_GRAD"]'
 # By blocks each replica has a node to itself.
 expect_exit 0 contention forward-only --ranks 2 --microbatches 1 --unit F=1,c=1 --replicas 3 --ranks-per-node 2 --json
 expect_json 'd["makespan_ns"] == 3000000 and d["links"] == []'

@@ -46,7 +46,12 @@ std::string advice(const ContendedStep& step) {
   const std::string held = worst->name + " holds transfers back for " +
                            share_text(worst->use.contended, step.makespan) + " of the step";
   if (step.makespan == step.planned.metrics.times.makespan) return held + ", which no rank waits for.";
+  if (worst->name == "core") return held + ": a faster core or another --placement would help.";
   return held + ": more NICs, another --placement or fewer ranks of a node that send at once would help.";
+}
+
+std::vector<std::string> kinds_without_price(const ContendedStep& step) {
+  return free_kinds(step.planned.costs.tables.costs, step.planned.program());
 }
 
 void print_text(const ContendedStep& step, bool on_devices) {
@@ -56,7 +61,7 @@ void print_text(const ContendedStep& step, bool on_devices) {
             << "pipeline " << time_text(step.makespan) << ", " << time_text(planned)
             << (on_devices ? " where everything is alone" : " where every transfer is alone");
   if (planned > 0) std::cout << " (" << difference_text(step.makespan, planned) << ")";
-  std::cout << '\n' << links_text(step.links, step.makespan);
+  std::cout << '\n' << free_kinds_text(kinds_without_price(step)) << links_text(step.links, step.makespan);
   if (!on_devices || !step.links.empty()) std::cout << advice(step) << '\n';
 }
 
@@ -65,6 +70,7 @@ Json contended_step_json(const ContendedStep& step) {
           {"makespan_ns", step.makespan},
           {"makespan_alone_ns", step.planned.metrics.times.makespan},
           {"links", links_json(step.links)},
+          {"free_of_cost", kinds_without_price(step)},
           {"transport", transport_name(step.planned.capabilities())}};
 }
 

@@ -81,7 +81,11 @@ std::string advice(const ContendedJob& of) {
   if (worst == nullptr) return "Nothing holds anything else back.";
   const std::string held = worst->name + " holds back what passes it for " +
                            share_text(worst->use.contended, of.job.step) + " of the step";
-  if (of.job.step == of.step.planned.step()) return held + ", which no rank waits for.";
+  const Nanoseconds alone = of.step.planned.step();
+  if (of.job.step == alone) return held + ", which no rank waits for.";
+  constexpr double kWorthALook = 0.01;  // of the step
+  if (static_cast<double>(of.job.step - alone) < kWorthALook * static_cast<double>(alone))
+    return held + ", which costs little.";
   return held + ". Next: the other --rank-order.";
 }
 
