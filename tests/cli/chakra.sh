@@ -122,8 +122,13 @@ python3 -c '
 import json
 free, slow = json.load(open("stdout")), json.load(open("slow"))
 # gpipe over two ranks: one message forward and one backward are on the longest path, of 1 ms each.
-assert slow["makespan_ns"] - free["makespan_ns"] == 2_000_000 and slow["free_messages"] == 0, (free, slow)' || fail "the time of messages"
+assert slow["makespan_ns"] - free["makespan_ns"] == 2_000_000 and slow["free_messages"] == 0, (free, slow)
+assert slow["priced_messages"] == 4 and free["priced_messages"] == 0, (free, slow)' || fail "the time of messages"
 
+expect_exit 0 chakra traces --latency 1000
+expect_out "--bandwidth and --latency change nothing"
+expect_exit 0 chakra free --latency 1000
+! grep -qF "change nothing" stdout || fail "latency changes what has no duration"
 expect_exit 0 chakra free --latency 1000 --json
 python3 -c '
 import json

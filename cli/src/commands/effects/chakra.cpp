@@ -27,10 +27,11 @@ Json chakra_json(const ChakraTrace& trace, const ChakraRun& run) {
   return {{"makespan_ns", run.makespan},
           {"nodes", node_count(trace)},
           {"free_messages", run.free_messages},
+          {"priced_messages", run.priced_messages},
           {"per_rank", ranks}};
 }
 
-void print_text(const ChakraTrace& trace, const ChakraRun& run) {
+void print_text(const ChakraOptions& options, const ChakraTrace& trace, const ChakraRun& run) {
   TextTable rows = {{"rank", "nodes", "busy", "idle"}};
   for (std::size_t r = 0; r < run.busy.size(); ++r)
     rows.push_back({std::to_string(r), std::to_string(trace.ranks[r].size()), time_text(run.busy[r]),
@@ -43,6 +44,8 @@ void print_text(const ChakraTrace& trace, const ChakraRun& run) {
         << run.free_messages
         << " messages and collectives have no duration and took no time: --bandwidth and --latency give "
            "them one.\n";
+  if (options.bandwidth + options.latency > 0 && run.priced_messages == 0)
+    std::cout << "--bandwidth and --latency change nothing: every message has its duration in the traces.\n";
 }
 
 Expected<int> run(const ChakraOptions& options, const Output& output) {
@@ -51,7 +54,7 @@ Expected<int> run(const ChakraOptions& options, const Output& output) {
   if (output.json) {
     output.print(chakra_json(trace, run));
   } else {
-    print_text(trace, run);
+    print_text(options, trace, run);
   }
   return kDone;
 }
