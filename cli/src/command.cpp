@@ -188,9 +188,10 @@ Expected<CsvDialect> written_dialect(const InputOptions& input, const std::strin
                     {.found = "--dialect " + input.dialect, .expected = "no --dialect"});
 }
 
-void note_gradients(const Ir& ir, const std::string& path, const Output& output) {
+void note_gradients(const Ir& ir, const std::string& path, CsvDialect dialect, const Output& output) {
   const auto* program = std::get_if<Program>(&ir);
-  if (program == nullptr || suffix_of(path) != ".csv") return;
+  const bool divides = dialect == CsvDialect::torch || dialect == CsvDialect::torch_2_15;
+  if (program == nullptr || !divides || suffix_of(path) != ".csv") return;
   const std::string warning = gradient_warning(*program);
   if (!warning.empty()) output.note("ppsim: " + path + ": " + warning);
 }

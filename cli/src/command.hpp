@@ -87,8 +87,9 @@ void add_target_option(Command& command, std::string& target);
 /// The alphabet of a CSV that is written: that of the target, or of --dialect where the input is no CSV.
 /// Errors: bad_argument where --dialect is for nothing, and where both name one.
 [[nodiscard]] Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path);
-/// Tells the person at the terminal where a file that is written makes PyTorch compute other gradients.
-void note_gradients(const Ir& ir, const std::string& path, const Output& output);
+/// Tells the person at the terminal where a file that is written makes PyTorch compute other gradients: one
+/// in an alphabet since 2.6, when REDUCE_GRAD began to divide them.
+void note_gradients(const Ir& ir, const std::string& path, CsvDialect dialect, const Output& output);
 
 /// --unit and --token-costs, --costs, --model and what belongs to a model.
 struct CostOptions {

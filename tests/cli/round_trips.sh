@@ -30,6 +30,14 @@ done
 
 # The alphabets of the older PyTorch and of the zero-bubble papers.
 expect_exit 0 generate zb-h1 --ranks 2 --microbatches 3 -o z.json
+# Of the alphabets before REDUCE_GRAD nothing is missing without it.
+expect_exit 0 generate zb-v --ranks 2 --microbatches 4 -o native.json
+for dialect in legacy zero-bubble; do
+  expect_exit 0 convert native.json old.csv --flavor compute_comms --dialect $dialect
+  [ ! -s stderr ] || fail "a warning about gradients"
+done
+expect_exit 0 convert native.json new.csv --flavor compute_comms
+expect_err "without 0REDUCE_GRAD"
 for dialect in legacy zero-bubble; do
   expect_exit 0 convert z.json old.csv --dialect $dialect
   expect_exit 0 convert old.csv back.json --dialect $dialect

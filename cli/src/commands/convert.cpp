@@ -47,11 +47,16 @@ Expected<std::string> tasks_text(const ConvertOptions& options, const Ir& ir) {
   return to_jaxpp_tasks(std::get<Schedule>(ir));
 }
 
-/// A file's own alphabet is asked for on the way in; what is written is the target's or PyTorch's present
-/// one, with waits where these are asked for, unless the input is native.
-Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool from_json) {
+/// A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, with waits
+/// where these are asked for, unless the input is native.
+CsvDialect own_dialect(CsvDialect asked, bool from_json) {
+  return from_json || asked == CsvDialect::torch_2_15 ? asked : CsvDialect::torch;
+}
+
+/// In the alphabet of the target where there is one.
+Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool from_json,
+                              CsvDialect dialect) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
-  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(options.input.dialect));
   const bool to_csv = suffix_of(options.output) == ".csv";
   if (from_json && dialect != CsvDialect::torch && (target || !to_csv)) {
     return make_error(ErrorCode::bad_argument,
@@ -61,8 +66,7 @@ Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool 
   }
   if (options.flavor == kTasks) return tasks_text(options, ir);
   if (target) return text_for(*target, ir, options.output);
-  const bool as_asked = from_json || dialect == CsvDialect::torch_2_15;
-  return ir_text(ir, options.output, as_asked ? dialect : CsvDialect::torch);
+  return ir_text(ir, options.output, own_dialect(dialect, from_json));
 }
 
 Expected<int> run(const ConvertOptions& options, const Output& output) {
@@ -78,9 +82,9 @@ Expected<int> run(const ConvertOptions& options, const Output& output) {
   const CommunicatorPolicy policy = target ? target->communicators.front() : CommunicatorPolicy::per_edge;
   PPSIM_ASSIGN_OR_RETURN(auto ir, ir_from_text(*text, options.input.input, {dialect, policy}));
   PPSIM_ASSIGN_OR_RETURN(const auto converted, in_flavor(std::move(ir), options.flavor, target));
-  PPSIM_ASSIGN_OR_RETURN(const auto result,
-                         written(options, converted, is_native_json(*text, options.input.input)));
-  if (!target) note_gradients(converted, options.output, output);
+  const bool from_json = is_native_json(*text, options.input.input);
+  PPSIM_ASSIGN_OR_RETURN(const auto result, written(options, converted, from_json, dialect));
+  if (!target) note_gradients(converted, options.output, own_dialect(dialect, from_json), output);
   PPSIM_RETURN_IF_ERROR(write_text_file(options.output, result));
   if (output.json && options.output != "-") {
     output.print({{"file", options.output},

@@ -132,7 +132,8 @@ Expected<int> run(const LowerOptions& options, const Output& output) {
   Json passes = Json::array();
   PPSIM_ASSIGN_OR_RETURN(const auto program, lowered(options, subject, observer_of(options, output, passes)));
   PPSIM_RETURN_IF_ERROR(write_program(options, program));
-  if (options.input.target.empty()) note_gradients(program, options.output, output);
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, written_dialect(options.input, options.output));
+  if (options.input.target.empty()) note_gradients(program, options.output, dialect, output);
   if (output.json && options.output != "-") {
     Json result = {{"file", options.output.empty() ? Json(nullptr) : Json(options.output)},
                    {"instructions", program.size()},
