@@ -147,8 +147,8 @@ std::string schedule_page(const std::vector<ScheduleSheet>& sheets) {
          "I, green W, grey the others, white idle; the number is the microbatch, behind a dot the slice; a "
          "lighter shade is a later chunk of the rank; a black border is a later route, where there are "
          "several "
-         "(the other direction of Chimera, what SPMD computes in its bubbles); two actions above each other "
-         "are an overlapped pair.\n\n";
+         "(the other direction of Chimera); pale and without a number is padding (what SPMD computes in its "
+         "bubbles); two actions above each other are an overlapped pair.\n\n";
   write_table(out, sheets);
   for (const ScheduleSheet& sheet : sheets) write_section(out, sheet);
   return out.str();

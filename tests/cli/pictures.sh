@@ -27,6 +27,18 @@ pdf zb-v.pdf
 for text in "ZB-V (b)  für 4" "rank 3" 7 "F forward" "idle" "time in units of the costs" "memory; lighter lines: later ranks"; do
   grep -qxF -- "$text" stdout || fail "the PDF has no text: $text"
 done
+# Of a trace, too; both need sizes.
+expect_exit 0 simulate 1f1b "${size[@]}" --unit F=1,B=2,A=1e9 --trace steps.csv
+expect_exit 0 show 1f1b "${size[@]}" --unit F=1,B=2,A=1e9 --trace steps.csv --memory -o traced.svg
+grep -q "memory of rank 3: peak 1 GB" traced.svg || fail "the memory of a trace"
+expect_error 2 "--memory needs sizes" "" show 1f1b "${size[@]}" --trace steps.csv --memory -o none.svg
+# Padding, which SPMD computes in its bubbles, has no number.
+expect_exit 0 show spmd-gpipe --ranks 4 --microbatches 6 -o padded.svg
+grep -q "padding" padded.svg || fail "no padding in the legend"
+! grep -qE "later route|>11</text>" padded.svg || fail "padding with a number"
+expect_exit 0 show spmd-gpipe --ranks 4 --microbatches 6
+expect_out "· padding"
+! grep -q "F11" stdout || fail "padding with a number"
 # Letters within the picture, whatever its width: a text that is too long has several lines.
 expect_within() {
   python3 - <<'PYTHON' || fail "a text is clipped: $*"

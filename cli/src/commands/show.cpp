@@ -36,26 +36,33 @@ struct Drawing {
   IdVector<RankId, MemoryProfile> memory = {};  ///< where it is known and wanted
 };
 
+Expected<void> check_memory(const ShowOptions& options, const std::optional<CostBinding>& costs) {
+  if (!options.memory || (costs && costs->has_sizes)) return {};
+  return make_error(ErrorCode::bad_argument, "--memory needs sizes",
+                    {.found = "", .expected = "--unit with A, such as F=1,B=2,A=1e9, or --costs or --model"});
+}
+
 Expected<Drawing> drawing_of(const ShowOptions& options, const Output& output) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
   PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(options.input, costs));
   PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
   note_assumed_communicators(subject, output);
+  PPSIM_RETURN_IF_ERROR(check_memory(options, subject.costs));
   if (!options.trace.empty()) {
     auto trace = read_trace_file(options.trace, program);
     const bool is_schedule = std::holds_alternative<Schedule>(subject.ir);
     if (!trace) return tl::unexpected(of_other_costs(trace.error(), is_schedule));
-    return Drawing{subject.name, std::move(program), *std::move(trace)};
+    Drawing drawing{subject.name, std::move(program), *std::move(trace)};
+    if (options.memory) {
+      const SizedTensors tensors = sized_tensors(drawing.program, subject.costs->tables.sizes);
+      drawing.memory = replay_memory(drawing.program, drawing.trace, tensors.table, tensors.sizes);
+    }
+    return drawing;
   }
   PPSIM_ASSIGN_OR_RETURN(auto step, evaluate(subject.name, std::move(program), *std::move(subject.costs)));
   Drawing drawing{std::move(step.name), step.program(), std::move(step.trace), !costs.unit.empty()};
-  if (!options.memory) return drawing;
-  if (!step.costs.has_sizes)
-    return make_error(
-        ErrorCode::bad_argument, "--memory needs sizes",
-        {.found = "", .expected = "--unit with A, such as F=1,B=2,A=1e9, or --costs or --model"});
-  drawing.memory = std::move(step.metrics.memory);
+  if (options.memory) drawing.memory = std::move(step.metrics.memory);
   return drawing;
 }
 

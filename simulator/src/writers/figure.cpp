@@ -9,6 +9,7 @@
 
 #include "figure_texts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -22,6 +23,7 @@ constexpr double kMemoryHeight = 110, kMemoryGap = 14;
 constexpr double kTitleSize = 14, kFigureTitleSize = 16;
 constexpr Rgb kWhite{255, 255, 255}, kBlack{0, 0, 0}, kGrid{0xD8, 0xD8, 0xD8};
 constexpr Rgb kMemory{0x1B, 0x3A, 0x6B};
+constexpr double kPale = 0.7;  // of the way to white: padding
 
 std::string size_words(Bytes bytes) {
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
@@ -123,7 +125,11 @@ double FigureWriter::write(FigureLegend& legend) {
   const int ranks = program_.pipeline().ranks();
   for (int r = 0; r < ranks; ++r)
     legend.chunks = legend.chunks || program_.pipeline().stages_of(RankId(r)).size() > 1;
-  legend.routes = legend.routes || program_.pipeline().spec().routes.size() > 1;
+  for (const MicrobatchId mb : program_.pipeline().microbatch_ids()) {
+    const bool padding = is_padding(program_.pipeline(), mb);
+    legend.padding = legend.padding || padding;
+    legend.routes = legend.routes || (!padding && program_.pipeline().route_of(mb).value() > 0);
+  }
   const double rows = top_ + ranks * options_.row_height;
   const double bottom = rows + (options_.memory.empty() ? 0 : kMemoryHeight + kMemoryGap);
   if (!options_.rows_only) write_frame(rows, bottom);
@@ -141,6 +147,7 @@ double FigureWriter::write_legend(const FigureLegend& legend, double y) {
   }
   if (legend.chunks) row.add({0xD0, 0xD0, 0xD0}, kWhite, "lighter: later chunk of the rank");
   if (legend.routes) row.add(kWhite, kBlack, "border: later route");
+  if (legend.padding) row.add(lighter({0x80, 0x80, 0x80}, kPale), kWhite, "pale, no number: padding");
   row.add(kWhite, {0xBB, 0xBB, 0xBB}, "idle");
   if (!options_.memory.empty()) row.add(kMemory, kWhite, "memory; lighter lines: later ranks");
   if (options_.unit_axis) row.add(kWhite, kWhite, "time in units of the costs");
@@ -250,7 +257,8 @@ std::size_t FigureWriter::max_actions(const std::vector<TimelineCell>& row) cons
 
 Rgb FigureWriter::colour(RankId rank, const Action& action) const {
   const int chunks = static_cast<int>(program_.pipeline().stages_of(rank).size());
-  return colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
+  const Rgb full = colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
+  return is_padding(program_.pipeline(), action) ? lighter(full, kPale) : full;
 }
 
 /// A line for each rank, from the least to the most in every pixel.
@@ -287,6 +295,7 @@ void FigureWriter::write_action(RankId rank, const Action& action, const Box& bo
   const bool later = on_later_route(action);
   canvas_.rectangle(box, fill, {later ? kBlack : kWhite, later ? 1 : 0.5});
   const std::string label = label_of(action);
+  if (label.empty()) return;
   const double size = fitting_size(label, box.width - 2, TextStyle().size);
   if (size < kSmallestLabel || box.height < 10) return;
   canvas_.text({box.x + box.width / 2, box.y + box.height / 2 + 4}, label,
@@ -295,11 +304,13 @@ void FigureWriter::write_action(RankId rank, const Action& action, const Box& bo
 
 bool FigureWriter::on_later_route(const Action& action) const {
   if (info(action.kind).microbatch != MicrobatchUse::required) return false;
+  if (is_padding(program_.pipeline(), action)) return false;
   return program_.pipeline().route_of(action.mb()).value() > 0;
 }
 
 std::string FigureWriter::label_of(const Action& action) const {
   if (info(action.kind).microbatch != MicrobatchUse::required) return std::string(info(action.kind).text);
+  if (is_padding(program_.pipeline(), action)) return {};
   std::string label = std::to_string(action.microbatch);
   if (program_.pipeline().slices() > 1) label += "." + std::to_string(action.slice);
   return label;

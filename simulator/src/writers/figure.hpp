@@ -15,6 +15,7 @@ struct FigureLegend {
   std::set<OpKind> kinds;
   bool chunks = false;
   bool routes = false;
+  bool padding = false;
 };
 
 /// Where a run stands in a picture.

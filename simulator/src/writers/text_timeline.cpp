@@ -3,6 +3,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
 #include "timeline_rows.hpp"
 
@@ -17,6 +18,7 @@ const char* block_of(OpKind kind) {
 }
 
 constexpr int kIdle = -1;
+constexpr const char* kPadding = "·";
 
 class TextWriter {
  public:
@@ -91,6 +93,11 @@ class TextWriter {
 
   void write_run(RankId rank, InstructionId id, std::size_t count) {
     const Action& action = program_.actions(id)[0];
+    if (is_padding(program_.pipeline(), program_.actions(id))) {
+      shows_padding_ = true;
+      write_times(kPadding, count);
+      return;
+    }
     const bool overlaps = program_.instruction(id).form == InstructionForm::overlap;
     std::string label(overlaps ? "FB" : info(action.kind).text);
     shown_.try_emplace(overlaps ? OpKind::overlap : action.kind, action.kind);
@@ -101,7 +108,11 @@ class TextWriter {
       return;
     }
     out_ << label;
-    for (std::size_t i = label.size(); i < count; ++i) out_ << block_of(action.kind);
+    write_times(block_of(action.kind), count - label.size());
+  }
+
+  void write_times(const char* block, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) out_ << block;
   }
 
   void write_coloured(RankId rank, const Action& action, std::string label, std::size_t count) {
@@ -130,7 +141,8 @@ class TextWriter {
       std::istringstream words{std::string(meaning)};
       for (std::string one; words >> one;) word(one, 1, one.size(), one.size() + 1);
     }
-    if (!shown_.empty()) out_ << '\n';
+    if (shows_padding_) word(std::string(kPadding) + " padding", 2, 9, 9 + 2);
+    if (!shown_.empty() || shows_padding_) out_ << '\n';
   }
 
   /// Letters as a cell has them, one character wider.
@@ -156,6 +168,7 @@ class TextWriter {
   Nanoseconds end_;
   std::size_t margin_ = 0;
   int columns_ = 0;
+  bool shows_padding_ = false;
   std::map<OpKind, OpKind> shown_;  ///< kinds in the picture, and the kind as which each is drawn
 };
 

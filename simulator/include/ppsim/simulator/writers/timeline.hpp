@@ -30,9 +30,9 @@ struct SvgRun {
 };
 
 /// Draws the compute queues of a run: a row per rank, rank 0 on top; the microbatch in the cell where it
-/// fits, later chunks lighter, a dark border on the second and later routes, idle time white, a time axis and
-/// a legend. An overlapped pair is F above B. Where cells are narrower than two pixels, each pixel has the
-/// colours of what it covers, weighted by time.
+/// fits, later chunks lighter, a dark border on the second and later routes, padding pale and without a
+/// number, idle time white, a time axis and a legend. An overlapped pair is F above B. Where cells are
+/// narrower than two pixels, each pixel has the colours of what it covers, weighted by time.
 void write_svg(std::ostream& out, const Program& program, const TimedTrace& trace,
                const SvgOptions& options = {});
 
