@@ -160,6 +160,8 @@ struct Subject {
 /// "1.234 s", "56.7 ms"; "12.3 GB".
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);
+/// "2.02 GB of 2.01 GB", in bytes where these would look alike.
+[[nodiscard]] std::string sizes_apart(Bytes size, Bytes limit);
 [[nodiscard]] std::string percent_text(double fraction);
 /// "+1.23 %", "-1.23 %", "+0.00 %".
 [[nodiscard]] std::string signed_percent_text(double fraction);

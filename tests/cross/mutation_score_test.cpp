@@ -109,13 +109,7 @@ class Culprits {
       text << action;
       names_.push_back(text.str());
       names_.push_back(action_text(program.pipeline(), action));
-      // A message on one missing action of several says "0B or W1"; a RESHARD says that its UNSHARD is not
-      // there.
-      const auto end = std::to_string(action.microbatch);
-      if (gives_input_gradient(action.kind))
-        names_.push_back(std::to_string(action.subject) + "B or I" + end);
-      if (gives_weight_gradient(action.kind))
-        names_.push_back(std::to_string(action.subject) + "B or W" + end);
+      // A message on one missing action of several names each; a RESHARD says that its UNSHARD is not there.
       if (action.kind == OpKind::unshard) names_.push_back(std::to_string(action.subject) + "RESHARD");
     }
   }

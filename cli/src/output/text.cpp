@@ -40,6 +40,11 @@ std::string size_text(Bytes size) {
   return std::to_string(size) + " B";
 }
 
+std::string sizes_apart(Bytes size, Bytes limit) {
+  if (size_text(size) != size_text(limit)) return size_text(size) + " of " + size_text(limit);
+  return std::to_string(size) + " of " + std::to_string(limit) + " bytes";
+}
+
 std::vector<std::string> free_kinds(const CostTable& costs, const Program& program) {
   std::vector<std::string> kinds;
   for (const CostClass& key : missing_costs(costs, program)) kinds.emplace_back(info(key.kind).text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "fact_rules.hpp"
 #include "ppsim/core/ir/check.hpp"
@@ -10,9 +11,21 @@
 namespace ppsim {
 namespace {
 
-constexpr std::array<std::string_view, kFactKindCount> kFactNames = {
-    "F",    "B or I",  "B or W", "R",      "RECV_F",      "RECV_B", "RECV_A",
-    "LOAD", "OFFLOAD", "RELOAD", "SEND_A", "REDUCE_GRAD", "COLL",   "OPT"};
+/// The actions that complete a fact: any one of them.
+constexpr std::array<std::array<std::string_view, 2>, kFactKindCount> kFactNames = {{{"F"},
+                                                                                     {"B", "I"},
+                                                                                     {"B", "W"},
+                                                                                     {"R"},
+                                                                                     {"RECV_F"},
+                                                                                     {"RECV_B"},
+                                                                                     {"RECV_A"},
+                                                                                     {"LOAD"},
+                                                                                     {"OFFLOAD"},
+                                                                                     {"RELOAD"},
+                                                                                     {"SEND_A"},
+                                                                                     {"REDUCE_GRAD"},
+                                                                                     {"COLL"},
+                                                                                     {"OPT"}}};
 
 bool contains(std::span<const StageId> stages, StageId stage) {
   return std::ranges::find(stages, stage) != stages.end();  // nearly always of one
@@ -140,10 +153,14 @@ class Requirements {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Fact& fact) {
-  out << fact.subject << kFactNames[static_cast<std::size_t>(fact.kind)];
-  if (fact.microbatch >= 0) out << fact.microbatch;
-  if (fact.slice > 0) out << '.' << fact.slice;
-  if (fact.peer >= 0) out << '<' << fact.peer;
+  const char* between = "";
+  for (const std::string_view name : kFactNames[static_cast<std::size_t>(fact.kind)]) {
+    if (name.empty()) continue;
+    out << std::exchange(between, " or ") << fact.subject << name;
+    if (fact.microbatch >= 0) out << fact.microbatch;
+    if (fact.slice > 0) out << '.' << fact.slice;
+    if (fact.peer >= 0) out << '<' << fact.peer;
+  }
   return out;
 }
 

@@ -130,6 +130,12 @@ bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
   return true;
 }
 
+/// The numbers of microbatches of a family.
+std::string family_text(int remainder, int period) {
+  if (period == 1) return "every m";
+  return "m = " + (remainder > 0 ? std::to_string(remainder) + " + " : "") + std::to_string(period) + "k";
+}
+
 Coverage cover(Source& source, const CoverageOptions& options, int period) {
   Coverage coverage;
   for (int remainder = 0; remainder < period; ++remainder) {
@@ -140,8 +146,7 @@ Coverage cover(Source& source, const CoverageOptions& options, int period) {
       coverage.families.push_back(*std::move(family));
     } else {
       coverage.differs_at = std::max(coverage.differs_at, search.differs_at());
-      coverage.uncovered.push_back("m = " + std::to_string(remainder) + " + " + std::to_string(period) +
-                                   "k: " + why);
+      coverage.uncovered.push_back(family_text(remainder, period) + ": " + why);
     }
   }
   return coverage;
@@ -206,8 +211,7 @@ void add_repetition(const Source& source, const CoverageOptions& options, Covera
   for (const Family& family : coverage.families) {
     const int period = family.program.rule.period;
     if (!agrees_in_a_run(family, from, run_length(options, period)))
-      coverage.uncovered.push_back("m = " + std::to_string(family.program.remainder) + " + " +
-                                   std::to_string(period) + "k" + why);
+      coverage.uncovered.push_back(family_text(family.program.remainder, period) + why);
   }
   if (coverage.uncovered.empty()) coverage.repeats_from = std::max(from, coverage.compared_to + 1);
 }

@@ -196,18 +196,22 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
                           const std::optional<Remedy>& remedy) {
   const VerifyReport& report = answer.report;
   const int exit = answer.exit();
-  const auto is_good = [](const PropertyResult& result) {
-    return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
+  const auto refutes_only = [&](Property property) {
+    return std::ranges::all_of(report.results, [&](const PropertyResult& result) {
+      return result.property == property || !std::holds_alternative<Refuted>(result.verdict);
+    });
   };
-  if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
+  if (exit == kRefuted && refutes_only(Property::makespan))
     return "It runs, but can take longer than the limit: the lines above are what takes the time.";
+  if (exit == kRefuted && refutes_only(Property::ascending_accumulation))
+    return "It runs, but adds gradients up in another order, and so rounds them otherwise.";
   if (exit == kRefuted)
     return "Do not run this: the lines above say what is wrong with it." +
            repair_advice(request, report, remedy);
   if (const auto pool = answer.pool_above_limit(); pool && exit == kDoesNotFit) {
     const char* const beside = answer.communicator_bytes.empty() ? "" : " with the communicators beside it";
     return std::string("It runs, and the proved peak fits, but the static plan of addresses") + beside +
-           " does not: " + size_text(*pool) + " of " + size_text(*answer.asked.memory_limit) +
+           " does not: " + sizes_apart(*pool, *answer.asked.memory_limit) +
            ". A schedule with fewer live microbatches, recompute or more stages needs less.";
   }
   if (exit == kDoesNotFit)
