@@ -7,7 +7,7 @@ hangs=$data/regressions/launch-order-forward-hangs.json
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 3 -o program.json
 expect_exit 0 run program.json --steps 1
 [ "$(head -n 1 stdout)" = "transport in-process, mpi or copy: queues are independent" ] || fail "the first line"
-expect_exit 0 run program.json --steps 1 --json
+expect_exit 0 run program.json --steps 1 --transport in-process --json
 expect_json 'd["transport"] == "inproc" and d["proved_transport"] == "in-process"'
 expect_exit 0 run program.json --steps 1 --unverified
 [ "$(head -n 1 stdout)" = "unverified: nothing is proved of any transport" ] || fail "the first line"

@@ -277,6 +277,7 @@ void add_run(Command& program) {
   add_recompute_option(command, options->costs);
   command.runs([options, command](const Output& output) {
     options->transport_given = command.has_been_given("--transport");
+    if (options->device.transport == "in-process") options->device.transport = "inproc";  // its other name
     options->seed_given = command.has_been_given("--seed");
     for (const char* option : {"--learning-rate", "--optimizer"})
       if (command.has_been_given(option)) options->of_optimizer = option;
