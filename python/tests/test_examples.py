@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -84,6 +85,16 @@ def test_the_command_line_is_the_same_program(tmp_path):
     assert done.returncode == 0 and "zb-v" in done.stdout
     wrong = run("-m", "ppsim", "simulate", "1f1b", "--json", folder=tmp_path)
     assert wrong.returncode == 2 and '"error"' in wrong.stdout
+
+
+@pytest.mark.parametrize("module", ["ppsim", "ppsim.torch"])
+def test_a_reader_that_leaves_ends_the_command_line_quietly(module, tmp_path):
+    words = ["list", "schedules"] if module == "ppsim" else [str(ROOT / "no-such.csv")]
+    command = [sys.executable, "-m", module, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as left:
+        left.stdout.close()
+        assert left.stderr.read() == b""
+        assert left.wait() == -signal.SIGPIPE
 
 
 def test_importing_needs_neither_numpy_nor_torch_nor_jax(tmp_path):

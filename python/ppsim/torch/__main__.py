@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from ppsim.errors import CheckFailed, DoesNotFit, Error, Unknown
@@ -42,4 +43,5 @@ def _say(file: str, wrong: Error, code: int) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly where nobody reads any more
     sys.exit(main())
