@@ -111,6 +111,7 @@ class Verdict:
     certificate: the proof, where well_formed, matched and deadlock_free are proved
     about: what was read, where that is not what was given: the pipeline of a job
     all_microbatches: for which numbers of microbatches it holds, and why, where they were asked about; else empty
+    makespan_ns: from and to which a step takes at these costs, where makespan was asked for
     """
 
     program: _core.Program
@@ -121,6 +122,7 @@ class Verdict:
     certificate: Certificate | None = None
     about: str = ""
     all_microbatches: list[str] = field(default_factory=list)
+    makespan_ns: tuple[int, int] | None = None
 
     @property
     def ok(self) -> bool:
@@ -153,6 +155,9 @@ class Verdict:
         if self.all_microbatches:
             lines.append("what the schedule was taken to be:")
             lines += [f"  {line}" for line in self.all_microbatches]
+        if self.makespan_ns is not None:
+            least, most = (f"{time / 1e6:.3f} ms" for time in self.makespan_ns)
+            lines.append(f"the step takes from {least} to {most}")
         if self.memory:
             limit = "" if self.memory_limit_bytes is None else f", limit {_size(self.memory_limit_bytes)}"
             every = " and all numbers of microbatches m" if self.all_microbatches else ""
@@ -187,6 +192,7 @@ class Verdict:
                 "certificate": self.certificate and self.certificate.to_json(),
                 "about": self.about,
                 "all_microbatches": self.all_microbatches,
+                "makespan_ns": self.makespan_ns,
             }
         )
 
@@ -204,6 +210,7 @@ class Verdict:
                 certificate=data["certificate"] and Certificate(data["certificate"]),
                 about=data["about"],
                 all_microbatches=data["all_microbatches"],
+                makespan_ns=data.get("makespan_ns") and tuple(data["makespan_ns"]),
             )
         except (TypeError, KeyError, AttributeError) as wrong:
             raise FileError(f"no verdict: {wrong}", code="bad_file", expected="the text of Verdict.to_json") from wrong
@@ -298,7 +305,7 @@ def verify(
     communicators: per-rank, per-pair, per-edge or per-stage-edge instead of those it has
     buffers: messages of a channel that the transport buffers; None: rendezvous, which covers every buffering
     memory_limit: of one rank, "80GB" or bytes; default: the GPU's of a model. Needs costs with sizes
-    properties: names; default: all that apply but ascending_accumulation
+    properties: names; default: all that apply but ascending_accumulation and, for which costs are needed, makespan
     target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2 instead of a transport: as that release runs it, a Schedule in its
     own lowering
     all_microbatches: decides matched, deadlock_free and memory for every number of microbatches at once, of what
@@ -334,6 +341,7 @@ def verify(
         memory=[RankMemory(**rank) for rank in data["memory"]],
         memory_limit_bytes=data["memory_limit_bytes"],
         certificate=data["certificate"] and Certificate(data["certificate"]),
+        makespan_ns=data["makespan_ns"],
     )
 
 

@@ -74,13 +74,16 @@ nb::dict memory_data(const Outcome& outcome, const WorstCase& worst) {
 Data data_of(const Program& program, const VerifyOptions& options, const Outcome& outcome) {
   nb::list properties;
   for (const PropertyResult& result : outcome.report.results) properties.append(result_data(program, result));
+  nb::object makespan = nb::none();
+  if (const auto range = outcome.report.makespan) makespan = nb::make_tuple(range->least, range->most);
   nb::list memory;
   for (const WorstCase& worst : outcome.report.memory) memory.append(memory_data(outcome, worst));
   return data({{"properties", properties},
                {"memory", memory},
                {"transport", transport_text(options.capabilities)},
                {"certificate", outcome.certificate},
-               {"memory_limit_bytes", options.memory_limit}});
+               {"memory_limit_bytes", options.memory_limit},
+               {"makespan_ns", makespan}});
 }
 
 Data verified(const Program& program, const VerifyQuestion& question) {
@@ -129,18 +132,24 @@ VerifyOptions options_of(const Program& program, const VerifyQuestion& question)
                      {.found = std::to_string(question.timeout_s), .expected = "seconds, more than 0"}});
   options.timeout_s = question.timeout_s;
   options.cross_check = question.cross_check;
+  const auto asks = [&](Property property) {
+    return std::ranges::find(options.properties, property) != options.properties.end();
+  };
   if (!question.costs.empty()) {
     CostBinding bound = bound_costs(question.costs, program.pipeline());
     check_tables(question.costs, bound, program);
+    if (asks(Property::makespan)) options.costs = CostBounds{bound.tables.costs, bound.tables.costs};
     if (bound.has_sizes || !bound.tables.sizes.entries().empty())
       options.sizes = std::move(bound.tables.sizes);
-    const bool wanted = options.properties.empty() ||
-                        std::ranges::find(options.properties, Property::memory) != options.properties.end();
-    if (!options.memory_limit && wanted) options.memory_limit = bound.memory_limit;
+    if (!options.memory_limit && (options.properties.empty() || asks(Property::memory)))
+      options.memory_limit = bound.memory_limit;
   }
-  const bool asks_memory =
-      std::ranges::find(options.properties, Property::memory) != options.properties.end();
-  if ((options.memory_limit || asks_memory) && !options.sizes) {
+  if (asks(Property::makespan) && question.costs.empty()) {
+    throw CoreError({ErrorCode::bad_argument,
+                     "makespan needs costs",
+                     {.found = "no costs", .expected = "costs= or unit="}});
+  }
+  if ((options.memory_limit || asks(Property::memory)) && !options.sizes) {
     throw CoreError({ErrorCode::bad_argument,
                      "memory needs sizes",
                      {.found = question.costs.empty() ? "no costs" : "costs without sizes",
