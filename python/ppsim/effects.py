@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ppsim._native import _core
 from ppsim.arguments import Long, checked
+from ppsim.costs import sources_of
 from ppsim.errors import Error
 from ppsim.simulation import Run, threads_of
 from ppsim.values import Value
+
+
+_MAX_SAMPLES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -65,17 +70,18 @@ class Jitter(Value):
         if not 0 <= percent <= 100:
             raise Error("percentile out of range", found=str(percent), expected="0 to 100")
         ordered = sorted(self.steps_ns)
-        return ordered[max(1, -int(-percent * len(ordered) // 100)) - 1]
+        share = Fraction(str(percent)) / 100  # as it was written: 16.1 is no float
+        return ordered[max(1, math.ceil(share * len(ordered))) - 1]
 
 
 @checked
 def sensitivity(run: Run, by: str = "kind") -> list[Sensitivity]:
     """Sensitivities of a step in the order of instructions that it has.
 
-    by: kind, rank, stage, link or class
+    by: kind, which has the network of Costs.from_model, too; rank, stage, link or class
     Raises Error where times are no longest paths: computation that others slow down (`Slowdowns`, `ns_beside_transfers`).
     """
-    return [_sensitivity(found) for found in _core.sensitivities(run._step, by)]
+    return [_sensitivity(found) for found in _core.sensitivities(run._step, by, sources_of(run.costs))]
 
 
 @checked
@@ -102,7 +108,7 @@ def jitter(
     vary_ranks: str = "",
     slow_ranks: Mapping[int, float] | None = None,
     slow_links: Mapping[tuple[int, int], float] | None = None,
-    samples: int = 1000,
+    samples: int | None = None,
     seed: Long = 1,
     threads: int | None = None,
 ) -> Jitter:
@@ -111,6 +117,7 @@ def jitter(
     vary: {"compute": "lognormal:0.05", "transfers": "gamma:0.3"}; "all" is all of them
     vary_ranks: the spread of a factor that each rank keeps for a step
     slow_ranks, slow_links: factors, {3: 1.2} and {(2, 3): 2}
+    samples: steps that are drawn, up to 1000000; default: 1000, or 1 where nothing is drawn
     Raises what sensitivity raises; Error for a group, rank or link that the run does not have.
     """
     if seed < 0:
@@ -120,6 +127,10 @@ def jitter(
     words.vary_ranks = vary_ranks
     words.slow_ranks = list((slow_ranks or {}).items())
     words.slow_links = [(a, b, factor) for (a, b), factor in (slow_links or {}).items()]
+    if samples is None:
+        samples = 1000 if vary or vary_ranks else 1
+    if not 1 <= samples <= _MAX_SAMPLES:
+        raise Error("samples out of range", found=str(samples), expected=f"1 to {_MAX_SAMPLES}")
     words.samples, words.seed = samples, seed
     words.threads = threads_of(threads)
     found = _core.step_spread(run._step, words)

@@ -60,9 +60,14 @@ CostGrouping grouping_of(const std::string& by) {
                    {.found = by, .expected = "kind, rank, stage, link or class"}});
 }
 
-DataList sensitivities_of(const SimulatedStep& step, const std::string& by) {
+/// By kind there is the network of a model, too, whose costs are the step's alone.
+DataList sensitivities_of(const SimulatedStep& step, const std::string& by, const Sources& costs) {
   DataList result;
-  for (const Sensitivity& of : value_of(sensitivities(step, grouping_of(by))))
+  const CostGrouping grouping = grouping_of(by);
+  for (const Sensitivity& of : value_of(sensitivities(step, grouping))) result.append(sensitivity_of(of));
+  const auto* model = costs.size() == 1 ? std::get_if<Workload>(&costs.front().value) : nullptr;
+  if (model == nullptr || grouping != CostGrouping::kind) return result;
+  for (const Sensitivity& of : value_of(network_sensitivities(step, *model)))
     result.append(sensitivity_of(of));
   return result;
 }
@@ -236,7 +241,7 @@ void bind_effects(nb::module_& module) {
       .def_rw("samples", &SpreadWords::samples)
       .def_rw("seed", &SpreadWords::seed)
       .def_rw("threads", &SpreadWords::threads);
-  module.def("sensitivities", &sensitivities_of, "step"_a, "by"_a);
+  module.def("sensitivities", &sensitivities_of, "step"_a, "by"_a, "costs"_a);
   module.def("break_even", &break_even_of, "first"_a, "second"_a, "over"_a, "added"_a);
   module.def("step_spread", &step_spread_of, "step"_a, "words"_a);
 }

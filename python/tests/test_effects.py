@@ -72,3 +72,24 @@ def test_what_is_no_answer_is_an_error():
         ppsim.jitter(run, slow_ranks={7: 2})
     with pytest.raises(ppsim.Error, match="percentile out of range"):
         ppsim.jitter(run, slow_ranks={0: 2}, samples=1).percentile(101)
+
+
+def test_percentiles_are_exact_as_written():
+    steps = ppsim.Jitter(0, tuple(map(float, range(1, 1001))), 0, 0, ())
+    assert [steps.percentile(p) for p in (16.1, 32.2, 64.4, 32.7, 0, 100)] == [161, 322, 644, 327, 1, 1000]
+    assert all(steps.percentile(tenths / 10) == max(1, tenths) for tenths in range(1001))
+
+
+def test_one_step_where_nothing_is_drawn_and_no_more_than_a_million():
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=4, microbatches=8))
+    assert len(ppsim.jitter(run, slow_ranks={3: 1.2}).steps_ns) == 1
+    assert len(ppsim.jitter(run, vary_ranks="normal:0.1").steps_ns) == 1000
+    with pytest.raises(ppsim.Error, match="samples out of range"):
+        ppsim.jitter(run, vary_ranks="normal:0.1", samples=10**9)
+
+
+def test_the_network_of_a_model_has_rows_by_kind():
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=4, global_batch_size=32)
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=4, microbatches=32), costs=costs)
+    assert "nvlink-byte" in {of.group for of in ppsim.sensitivity(run)}
+    assert "nvlink-byte" not in {of.group for of in ppsim.sensitivity(run, by="rank")}
