@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
@@ -97,7 +98,7 @@ def study(
     for other in merge:
         opened.merge(os.fspath(other))
     if executor is None:
-        evaluated = opened.run(workers)
+        evaluated = opened.run(workers, progress)
     else:
         evaluated = _Spread(opened, executor, workers, progress).run(batch)
     rows = [json.loads(line) for line in opened.jsonl().split("\n") if line]
@@ -108,7 +109,7 @@ def _opened(question: str | os.PathLike[str] | dict[str, Any], store: str | os.P
     if isinstance(question, dict):
         if store is None:
             raise Error("a store is missing", found="a study without a file", expected="store=")
-        return _core.OpenStudy(json.dumps(question), "the study", os.fspath(store)), os.fspath(store)
+        return _core.OpenStudy(_question_text(question), "the study", os.fspath(store)), os.fspath(store)
     file = os.fspath(question)
     path = f"{file}.sqlite" if store is None else os.fspath(store)
     try:
@@ -116,6 +117,13 @@ def _opened(question: str | os.PathLike[str] | dict[str, Any], store: str | os.P
     except (OSError, ValueError) as wrong:
         raise FileError(f"the study cannot be read: {wrong}", code="io", file=file) from wrong
     return _core.OpenStudy(text, file, path), path
+
+
+def _question_text(question: dict[str, Any]) -> str:
+    try:
+        return json.dumps(question, default=operator.index)  # whole numbers of NumPy, too
+    except (TypeError, ValueError) as wrong:
+        raise Error(f"no study: {wrong}", expected="what a file of a study has") from wrong
 
 
 def _evaluate(points: Points) -> dict[str, Any]:

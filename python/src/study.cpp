@@ -47,10 +47,27 @@ class OpenStudy {
     return missing;
   }
 
-  [[nodiscard]] std::size_t run(int jobs) {
-    return interruptible([&](const Stopped& stopped) {
-      return value_of(run_study(study_, store_, {.jobs = jobs, .stopped = stopped}));
+  /// `progress`: a function of the points done and all of them, or None. What it raises ends the run.
+  [[nodiscard]] std::size_t run(int jobs, const nb::object& progress) {
+    std::exception_ptr raised;
+    std::atomic<bool> failed = false;
+    const auto tell = [&](std::size_t done, std::size_t all) {
+      const nb::gil_scoped_acquire acquire;
+      if (failed) return;
+      try {
+        progress(done, all);
+      } catch (...) {
+        raised = std::current_exception();
+        failed = true;
+      }
+    };
+    const auto evaluated = interruptible([&](const Stopped& stopped) {
+      planner::StudyRun how{.jobs = jobs, .stopped = [&] { return failed || stopped(); }};
+      if (!progress.is_none()) how.progress = tell;
+      return run_study(study_, store_, how);
     });
+    if (raised) std::rethrow_exception(raised);
+    return value_of(evaluated);
   }
 
   void add(const std::map<std::string, Row>& rows) {
@@ -96,7 +113,7 @@ void bind_study(nb::module_& module) {
            "store"_a)
       .def_prop_ro("size", &OpenStudy::size)
       .def("missing", &OpenStudy::missing)
-      .def("run", &OpenStudy::run, "jobs"_a)
+      .def("run", &OpenStudy::run, "jobs"_a, "progress"_a.none())
       .def("add", &OpenStudy::add, "rows"_a)
       .def("merge", &OpenStudy::merge, "file"_a)
       .def("csv", &OpenStudy::csv)

@@ -169,3 +169,21 @@ def test_what_is_no_study_is_refused(tmp_path):
     (tmp_path / "text.sqlite").write_text("text")
     with pytest.raises(ppsim.FileError):
         ppsim.study(STUDY, store=tmp_path / "text.sqlite")
+
+
+def test_progress_is_told_of_threads_and_what_it_raises_ends_the_study(whole, tmp_path):
+    told: list[tuple[int, int]] = []
+    done = ppsim.study(STUDY, store=tmp_path / "store.sqlite", workers=2, progress=lambda *pair: told.append(pair))
+    assert told[-1] == (done.points, done.points) and rows_of(done.store) == whole[0]
+
+    def ends(done: int, points: int) -> None:
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        ppsim.study(STUDY, store=tmp_path / "other.sqlite", progress=ends)
+
+
+def test_whole_numbers_of_numpy_are_values(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    question = {**STUDY, "axes": {**STUDY["axes"], "tp": [numpy.int64(1)]}}
+    assert ppsim.study(question, store=tmp_path / "store.sqlite").points > 0
