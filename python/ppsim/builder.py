@@ -8,6 +8,9 @@ from ppsim._native import _core
 from ppsim.arguments import checked, count
 from ppsim.errors import Error
 
+#: Of a pipeline. More are refused before there are rows for them.
+_MOST = {"ranks": 1 << 16, "stages": 1 << 20}
+
 
 class ScheduleBuilder:
     """Collects the rows of a schedule; `build` checks that it is complete, and that each rank can follow its own row.
@@ -43,6 +46,9 @@ class ScheduleBuilder:
         counts = {"ranks": ranks, "stages": stages, "microbatches": microbatches, "slices": slices}
         if none := [name for name, value in counts.items() if value < 1]:
             raise Error(f"a pipeline needs {none[0]}", found=str(counts[none[0]]), expected="1 or more")
+        for what, most in _MOST.items():
+            if counts[what] > most:
+                raise Error(f"too many {what}", found=str(counts[what]), expected=f"up to {most}")
         if placement and len(placement) != stages:
             raise Error("a placement has the rank of each stage", found=f"{len(placement)} ranks",
                         expected=f"{stages}, as many as stages")

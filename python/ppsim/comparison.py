@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.costs import Costs, costs_of
 from ppsim.errors import Error
-from ppsim.registry import generate
+from ppsim.lowering import program_of
+from ppsim.registry import generate, registered
 from ppsim.simulation import Run, simulate
 from ppsim.values import Value
 
@@ -27,7 +28,7 @@ class Comparison(Value):
         """A dictionary of figures for each run: pandas.DataFrame(comparison.rows())."""
         return [run.row() for run in self.runs]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
 
     def __len__(self) -> int:
@@ -119,10 +120,11 @@ def compare(
         if isinstance(item, str):
             if ranks is None or microbatches is None:
                 raise Error("a name needs ranks= and microbatches=", found=item)
-            item = generate(
-                item, ranks=ranks, microbatches=microbatches, chunks=chunks, costs=known
-            )
-        runs.append(item if isinstance(item, Run) else simulate(item, costs=known, transport=transport))
+            schedule = generate(item, ranks=ranks, microbatches=microbatches, chunks=chunks, costs=known)
+            name = item if registered(item) else schedule.name  # a function may leave its schedule without one
+            runs.append(Run(program_of(schedule, known), known, name=name, transport=transport))
+        else:
+            runs.append(item if isinstance(item, Run) else simulate(item, costs=known, transport=transport))
     _check_same_work(runs)
     return Comparison(tuple(runs))
 

@@ -91,3 +91,40 @@ def test_a_schedule_whose_rows_wait_for_each_other_fails():
     ppsim.register("mine", crossed)
     with pytest.raises((ppsim.Deadlock, ppsim.IllFormed)):
         check_schedule("mine", ranks=2, microbatches=1)
+
+
+def test_what_the_builder_refuses_is_no_case_that_is_left_out():
+    def beyond(ranks: int, microbatches: int) -> ppsim.Schedule:
+        builder = ppsim.ScheduleBuilder(ranks=ranks, stages=ranks, microbatches=microbatches)
+        for rank in range(ranks):
+            for microbatch in range(microbatches):
+                builder.forward(rank, microbatch)
+            for microbatch in range(microbatches):
+                builder.backward(rank if ranks < 4 else rank + 1, microbatch)
+        return builder.build()
+
+    ppsim.register("beyond", beyond)
+    with pytest.raises(ppsim.Error, match="no such stage") as refused:
+        check_schedule("beyond")
+    assert refused.value.__notes__ == ["beyond with 4 ranks, 1 microbatches"]
+
+
+def test_why_no_case_could_be_checked():
+    with pytest.raises(AssertionError, match='none was checked: no schedule "bugy"'):
+        check_schedule("bugy")
+    with pytest.raises(AssertionError, match="memory_limt"):
+        check_schedule("zb-greedy", memory_limt=4)
+
+
+def test_a_registered_schedule_has_its_name_beside_others():
+    def nameless(ranks: int, microbatches: int) -> ppsim.Schedule:
+        builder = ppsim.ScheduleBuilder(ranks=ranks, stages=ranks, microbatches=microbatches)
+        for rank in range(ranks):
+            for microbatch in range(microbatches):
+                builder.forward(rank, microbatch).backward(rank, microbatch)
+        return builder.build()
+
+    ppsim.register("first-idea", nameless)
+    ppsim.register("second-idea", nameless)
+    compared = ppsim.compare(["first-idea", "second-idea", "1f1b"], ranks=2, microbatches=4)
+    assert [run.name for run in compared] == ["first-idea", "second-idea", "1f1b"]
