@@ -90,14 +90,28 @@ def text(name: str, value: Any) -> str:
 def _take(name: str, value: Any, kind: Any, taker: Taker) -> Any:
     try:
         return taker(value)
-    except _OtherTypeError:
-        found = repr(value)
+    except _OtherTypeError as wrong:
+        found = wrong.found or repr(value)
         found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
-        raise Error(f"{name} is of another type", found=found, expected=_words(kind)) from None
+        raise Error(f"{name} is {wrong.what}", found=found, expected=wrong.expected or _words(kind)) from None
 
 
 class _OtherTypeError(Exception):
     """Not what iterating over an argument raises, which is the caller's."""
+
+    what = "of another type"
+    expected = ""
+    found = ""  # the item of a dictionary that it is about
+
+
+class _OutOfRangeError(_OtherTypeError):
+    """Of the right type."""
+
+    what = "out of range"
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(expected)
+        self.expected = expected
 
 
 class _Names(dict[str, Any]):
@@ -143,9 +157,12 @@ def _long(value: Any) -> int:
 
 
 def _within(value: Any, limit: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not -limit <= operator.index(value) < limit:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise _OtherTypeError
-    return operator.index(value)
+    whole_number = operator.index(value)
+    if not -limit <= whole_number < limit:
+        raise _OutOfRangeError(f"a whole number up to {limit - 1}")
+    return whole_number
 
 
 def _number(value: Any) -> Any:
@@ -156,7 +173,7 @@ def _number(value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         raise _OtherTypeError from None
     if math.isnan(number):
-        raise _OtherTypeError
+        raise _OutOfRangeError("a number")
     return value if type(value) in (int, float, Decimal) else number  # a cost prints as it was written
 
 
@@ -176,12 +193,15 @@ _TAKERS: dict[Any, Taker] = {int: _count, float: _number, str: _unicode}
 
 def _first_of(takers: Sequence[Taker]) -> Taker:
     def take(value: Any) -> Any:
+        failure = _OtherTypeError()
         for taker in takers:
             try:
                 return taker(value)
+            except _OutOfRangeError as wrong:
+                failure = wrong
             except _OtherTypeError:  # not suppress: this runs for every point of a sweep
                 continue
-        raise _OtherTypeError
+        raise failure
 
     return take
 
@@ -208,9 +228,17 @@ def _mapping_of(kind: type[Mapping[Any, Any]], key: Taker, item: Taker) -> Taker
     def take(value: Any) -> dict[Any, Any]:
         if not isinstance(value, kind):
             raise _OtherTypeError
-        return {key(name): item(value[name]) for name in value}
+        return {key(name): _item_of(value, name, item) for name in value}
 
     return take
+
+
+def _item_of(value: Mapping[Any, Any], name: Any, taker: Taker) -> Any:
+    try:
+        return taker(value[name])
+    except _OtherTypeError as wrong:
+        wrong.found = f"{name!r}: {value[name]!r}"
+        raise
 
 
 def _instance_of(kind: type | tuple[type, ...]) -> Taker:

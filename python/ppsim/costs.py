@@ -34,7 +34,8 @@ _COUNTS = (
 class Costs:
     """Durations of actions and sizes of tensors. Make one with `unit`, `table`, `read` or `from_model`.
 
-    `a | b`: what b has a price of costs what b says, everything else what a says.
+    `a | b`: what b has a price of costs what b says, everything else what a says. `unit` has one of every action, also
+    of those that it does not name: to change some prices of a table or a model, give them as a table.
     """
 
     __slots__ = ("_parts", "_sources")
@@ -97,6 +98,7 @@ class Costs:
         layout: str = "even",
         stack: str | os.PathLike[str] = "megatron-core",
         calibration: str | os.PathLike[str] = "",
+        fsdp: bool = False,
         **counts: int,
     ) -> Costs:
         """An estimate from measured operators.
@@ -105,6 +107,7 @@ class Costs:
         cluster: a name of `ppsim list clusters`, or a JSON description
         stack: what the software does, a name or a JSON description
         calibration: a file that ppsim.calibrate or `ppsim calibrate` wrote
+        fsdp: parameters are sharded over dp and cp
         counts: nodes, tp, pp, dp, cp, ep, microbatch_size, global_batch_size, sequence_length; each 1, the
         model's sequence length
         """
@@ -122,6 +125,8 @@ class Costs:
         }
         if calibration:
             texts["calibration"] = os.fspath(calibration)
+        if fsdp:
+            texts["fsdp"] = "on"
         return cls((("model", (tuple(texts.items()), tuple(sorted(counts.items())))),))
 
     def __or__(self, other: Costs) -> Costs:
@@ -186,6 +191,9 @@ def _table_text(tables: Mapping[str, Any]) -> str:
 
 
 def _unit_text(units: Mapping[str, float]) -> str:
+    for name in units:
+        if not name.isidentifier():  # "F=5,B" would be two
+            raise Error("unknown unit cost", found=name, expected="F, B, I, W, R, FB, c or A")
     return ",".join(f"{name}={_decimal(name, value)}" for name, value in units.items()) or "F=1"
 
 
@@ -212,7 +220,9 @@ def _part_text(kind: str, value: Any) -> str:
         return f"Costs.table(<{len(value)} characters>)"
     named = dict(value[0])
     words = "".join(
-        f", {name}={word!r}" for name, word in value[0][2:] if word != _WORDS.get(name)
+        ", fsdp=True" if name == "fsdp" else f", {name}={word!r}"
+        for name, word in value[0][2:]
+        if word != _WORDS.get(name)
     )
     counts = "".join(f", {name}={count}" for name, count in value[1])
     return f"Costs.from_model({named['model']!r}, {named['cluster']!r}{words}{counts})"

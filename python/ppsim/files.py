@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ppsim._native import _core
 from ppsim.arguments import checked
-from ppsim.errors import FileError, IllFormed
+from ppsim.errors import Error, FileError, IllFormed
 from ppsim.targets import check_alone
 
 Ir = _core.Schedule | _core.Program
@@ -67,5 +67,8 @@ def write(
     if target is not None:
         _core.write_text(name, _core.text_for(value, target, name))
         return
-    text = value.to_csv("torch" if dialect is None else dialect) if name.lower().endswith(".csv") else value.to_json()
+    is_csv = name.lower().endswith(".csv")
+    if dialect is not None and not is_csv:
+        raise Error("dialect is for a CSV", found=f"dialect={dialect!r}, {name}", expected="a path that ends in .csv")
+    text = value.to_csv("torch" if dialect is None else dialect) if is_csv else value.to_json()
     _core.write_text(name, text)

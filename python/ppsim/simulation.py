@@ -195,7 +195,7 @@ class Run:
         """Start and end of every instruction, rank by rank in issue order; not copied, read-only.
 
         Fields: start_ns, end_ns, and start_round, end_round, which order what happens at one instant.
-        Shape: (len(program),). Program.first(rank) is where a rank begins.
+        Shape: (len(program),). Program.first[rank] is where a rank begins.
         """
         return structured(self._step.spans(), "span")
 

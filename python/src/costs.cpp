@@ -64,6 +64,7 @@ Source model(const std::map<std::string, std::string>& texts,
   const RecomputeWords recompute = value_of(recompute_from_words(texts.at("recompute")));
   words.parallelism.recompute = recompute.stages;
   words.checkpoints = recompute.checkpoints;
+  words.parallelism.sharded_parameters = texts.contains("fsdp");
   return {value_of(workload_from_words(words))};
 }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "binding.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::python {
 namespace {
@@ -40,6 +41,11 @@ void bind_errors(nb::module_&) {
       std::rethrow_exception(thrown);
     } catch (const CoreError& core) {
       raise_in_python(core.error());
+    } catch (const Overflow& sum) {
+      raise_in_python(
+          {ErrorCode::bad_argument,
+           "the costs or sizes add up to more than fits in 64 bits",
+           {.found = sum.what(), .expected = "at most 9223372036854775807 ns (292 years) or bytes in all"}});
     }
   });
 }

@@ -139,3 +139,53 @@ def test_what_an_iterator_of_the_caller_raises_is_not_hidden():
 
     with pytest.raises(LookupError, match="mine"):
         ppsim.simulate_many(points())
+
+
+def test_a_number_that_is_too_large_is_out_of_range():
+    for call in (
+        lambda: ppsim.generate("1f1b", ranks=2**31, microbatches=2),
+        lambda: ppsim.jitter(RUN, seed=2**63),
+        lambda: ppsim.simulate(ONE, unit={"F": 1.0, "B": 2.0, "c": float("nan")}),
+    ):
+        with pytest.raises(ppsim.Error, match="out of range"):
+            call()
+    with pytest.raises(ppsim.Error, match=r"found 'c': nan"):
+        ppsim.simulate(ONE, unit={**dict.fromkeys("FBIWR", 1.0), "c": float("nan"), "FB": 3.0})
+
+
+def test_a_builder_refuses_more_than_a_pipeline_may_have_at_once():
+    for counts in ({"ranks": 10**8, "stages": 1}, {"ranks": 1, "stages": 2 * 10**9}):
+        with pytest.raises(ppsim.Error, match="too many"):
+            ppsim.ScheduleBuilder(**counts, microbatches=1)
+    text = ppsim.generate("1f1b", ranks=1, microbatches=1).to_json().replace('"ranks": 1', '"ranks": 65537')
+    with pytest.raises(ppsim.Error, match="65536"):  # as everywhere
+        ppsim.read_text(text)
+
+
+def test_a_key_is_one_unit():
+    with pytest.raises(ppsim.Error, match="unknown unit cost"):
+        ppsim.simulate(ONE, unit={"F=5,B": 1})
+
+
+def test_costs_beyond_64_bits_are_an_error():
+    costs = [{"kind": "F", "ns": 2**62}] + [{"kind": kind, "ns": 1} for kind in ("B", "SEND_F", "SEND_B")]
+    table = ppsim.Costs.table({"format": "ppsim-tables", "version": 1, "costs": costs})
+    for call in (ppsim.simulate, ppsim.lower):
+        with pytest.raises(ppsim.Error, match="more than fits in 64 bits"):
+            call(ppsim.generate("1f1b", ranks=4, microbatches=8), costs=table)
+    with pytest.raises(ppsim.Error, match="more than fits in 64 bits"):
+        ppsim.jitter(ppsim.simulate(ONE, unit={"F": 1e9}), slow_ranks={0: 1e6})
+
+
+def test_a_dialect_is_for_a_csv(tmp_path):
+    with pytest.raises(ppsim.Error, match="dialect is for a CSV"):
+        ppsim.write(ONE, tmp_path / "one.json", dialect="legacy")
+
+
+def test_a_model_may_shard_its_parameters():
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=2, dp=2, global_batch_size=8, fsdp=True)
+    assert repr(costs).endswith("fsdp=True, dp=2, global_batch_size=8, pp=2, tp=2)")
+    assert eval(repr(costs).replace("Costs", "ppsim.Costs", 1)) == costs
+    plain = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=2, dp=2, global_batch_size=8)
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    assert ppsim.simulate(schedule, costs=costs).peak_bytes < ppsim.simulate(schedule, costs=plain).peak_bytes
