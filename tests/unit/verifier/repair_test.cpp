@@ -118,7 +118,7 @@ TEST(Repair, MovesASendThatStandsBeforeItsPass) {
 }
 
 /// 1F1 holds up the launch of what follows it and waits for a receive that comes after them.
-TEST(Repair, MovesAReceiveThatStandsBehindWhatIsLaunchedAfterItsPass) {
+TEST(Repair, MovesAReceiveThatFollowsWhatIsLaunchedAfterItsPass) {
   HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"},
             {"1RECV_F0@0", "1F0", "1F1", "1B0", "1SEND_B0@1", "1RECV_F1@0", "1B1", "1SEND_B1@1"}};

@@ -51,7 +51,7 @@ TEST(WeightVersions, ASynchronousStepHasOne) {
 }
 
 // 1806.03377, section 3.3: as many versions as microbatches are in flight.
-TEST(WeightVersions, PipeDreamStashesAsManyAsMicrobatchesAreUnderWay) {
+TEST(WeightVersions, PipeDreamStashesAsManyAsMicrobatchesAreInFlight) {
   const PropertyResult result = judged(lowered("pipedream", {.ranks = 4, .microbatches = 12}));
   EXPECT_EQ(verdict_name(result.verdict), "proved");
   EXPECT_EQ(result.notes, std::vector<std::string>{"versions held per rank: 4 3 2 1"});

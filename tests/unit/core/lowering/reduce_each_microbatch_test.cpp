@@ -48,7 +48,7 @@ std::vector<std::string> sums_of(const Program& program, int rank, int block) {
   return found;
 }
 
-TEST(ReduceEachMicrobatch, StandsBehindTheBackwardOfEach) {
+TEST(ReduceEachMicrobatch, FollowsTheBackwardOfEach) {
   const Program program = lower(tied("1f1b", 2, 2), kEach).value();
   for (const int rank : {0, 1}) {
     const std::string row = row_of(program, rank);

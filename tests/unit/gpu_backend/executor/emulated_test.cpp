@@ -101,7 +101,7 @@ TEST(Emulated, CreditsLetASendGoBeforeItsReceive) {
   EXPECT_EQ(run(deferred_receives(false), NullModel(), emulated(0.5, 1)).outcome, RunOutcome::finished);
 }
 
-TEST(Emulated, AHangIsFoundThoughTransfersAreUnderWayOnTheirOwn) {
+TEST(Emulated, AHangIsFoundThoughTransfersAreInFlight) {
   const RunResult hung = run(deferred_receives(false), NullModel(), emulated(0.5));
   const RunResult hung_on_cpu = run(deferred_receives(false), NullModel(), unverified());
   EXPECT_EQ(hung.outcome, RunOutcome::deadlock);

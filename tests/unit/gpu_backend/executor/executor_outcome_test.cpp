@@ -87,7 +87,7 @@ TEST(ExecutorOutcome, NamesAReceiveWithoutSend) {
   EXPECT_EQ(hang_of(program, 3), expected);
 }
 
-TEST(ExecutorOutcome, NamesAnAbsentProducerAndWhatStandsBehindIt) {
+TEST(ExecutorOutcome, NamesAnAbsentProducerAndWhatWaitsForIt) {
   const Program program = HandProgram{.pipeline = chain_spec(1, 1, 2), .rows = {{"0B0", "0F1"}}}.build();
   const std::vector<std::string> lines = hang_of(program);
   ASSERT_EQ(lines.size(), 1U);

@@ -92,7 +92,7 @@ FakeRunOptions without_sends(const std::function<void(GpuApi&)>& more) {
   return options;
 }
 
-TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
+TEST(GpuDriver, WhatADeviceDoesNotReleaseIsLeftAlone) {
   const Program program = two_rank_1f1b();
   for (const bool stops : {true, false}) {
     FakeGpu gpu(devices_for(program));
@@ -123,7 +123,7 @@ TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
 
 /// A queue that is full holds whoever adds to it until the device has come further: behind a message that
 /// never comes communicators are aborted while the thread is held.
-TEST(GpuDriver, AThreadThatIsHeldBehindNcclIsLetGoAfterTheDeadline) {
+TEST(GpuDriver, AThreadThatIsHeldBehindNcclIsReleasedAfterTheDeadline) {
   const Program program = two_rank_1f1b();
   FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = false});
   std::atomic<bool> in_step = false;

@@ -98,7 +98,7 @@ struct Three {
   void end_process_1() const { ::shutdown(connection.descriptor(), SHUT_RDWR); }
 };
 
-TEST(Peers, WhoSaysItsLastWordsAndDiesIsNotCountedTwice) {
+TEST(Peers, WhoSendsItsFinalStatesAndDiesIsNotCountedTwice) {
   const Program program = one_rank_on_each(3);
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   const std::vector<InstructionState> states(program.size(), InstructionState::waiting);

@@ -110,7 +110,7 @@ TEST(Measurements, OfMemoryAreThoseOfAGpu) {
   EXPECT_EQ(gpt_row("allocated GB,40").memory.front().bytes, 40e9);
 }
 
-TEST(Measurements, SequenceParallelismStandsBehindRecomputation) {
+TEST(Measurements, SequenceParallelismFollowsRecomputation) {
   const auto rows = rows_of(kPublished +
                             "arXiv:2205.05198,megatron-22b,dgx-a100,8,fp16,4,4,2048,8,1,,,,1F1B,selective+SP,"
                             "iter_seconds,1.1\n");
