@@ -8,7 +8,10 @@
 #include <functional>
 #include <latch>
 #include <map>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "process_group/tcp_bootstrap.hpp"
 
@@ -153,7 +156,6 @@ TEST(Bootstrap, AStopReachesEveryoneAndIsForgottenAfterResume) {
   });
 }
 
-// What process 0 has sent to a slower one, such as that all have met, stays good.
 TEST(Bootstrap, TheLeaderLeavesWithoutStoppingTheOthers) {
   struct Stops : BootstrapListener {
     std::optional<Error> on_note(int /*process*/, std::string_view /*note*/) override { return std::nullopt; }
@@ -164,11 +166,28 @@ TEST(Bootstrap, TheLeaderLeavesWithoutStoppingTheOthers) {
   ends[2]->listen(&listener);
   ends[0].reset();
   const auto result = ends[2]->allgather("");
-  ends[2]->listen(nullptr);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().message, "process 0 has left the run before its end");
-  EXPECT_EQ(listener.heard, std::nullopt);
   EXPECT_TRUE(ends[2]->all_here());
+  ends[2].reset();  // after which nothing more is heard
+  EXPECT_EQ(listener.heard, std::nullopt);
+}
+
+TEST(Bootstrap, WhoWakesAfterTheLeaderHasLeftHasWhatAllGave) {
+  for (int round = 0; round < 50; ++round) {
+    Ends ends = in_process_bootstraps(3).value();
+    std::array<std::optional<Expected<std::vector<std::string>>>, 2> results;
+    {
+      std::vector<std::jthread> threads;
+      for (const std::size_t p : {0U, 1U})
+        threads.emplace_back([&, p] { results[p] = ends[p + 1]->allgather("x"); });
+      EXPECT_TRUE(ends[0]->allgather("x").has_value());
+      ends[0].reset();
+    }
+    for (const auto& result : results)
+      ASSERT_EQ(result->value_or(std::vector<std::string>()), std::vector<std::string>(3, "x"))
+          << "round " << round;
+  }
 }
 
 TEST(Bootstrap, AProcessThatLeavesEarlyIsNamed) {
