@@ -92,12 +92,15 @@ class TextWriter {
   }
 
   void write_run(RankId rank, InstructionId id, std::size_t count) {
-    const Action& action = program_.actions(id)[0];
-    if (is_padding(program_.pipeline(), program_.actions(id))) {
+    const auto actions = program_.actions(id);
+    const auto computes = [&](const Action& one) { return !is_padding(program_.pipeline(), one); };
+    const auto found = std::ranges::find_if(actions, computes);
+    if (found == actions.end()) {
       shows_padding_ = true;
       write_times(kPadding, count);
       return;
     }
+    const Action& action = *found;
     const bool overlaps = program_.instruction(id).form == InstructionForm::overlap;
     std::string label(overlaps ? "FB" : info(action.kind).text);
     shown_.try_emplace(overlaps ? OpKind::overlap : action.kind, action.kind);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
@@ -115,6 +117,20 @@ TEST(Report, LaysAMeasuredRunOverTheSimulatedOne) {
   const nlohmann::json data = data_of(out.str());
   EXPECT_EQ(data["overlay"], true);
   EXPECT_EQ(data["runs"][0]["transfers"], data["runs"][1]["transfers"]);
+}
+
+TEST(Report, MarksPadding) {
+  const Schedule schedule = generate("spmd-gpipe", {.ranks = 2, .microbatches = 2}).value();
+  const FinishedRun run{lower(schedule, {}).value(), cost_table({{forward, -1, 10}, {backward, -1, 20}}), {}};
+  const RunMetrics metrics = run.metrics();
+  std::ostringstream out;
+  write_report(out, std::vector{ReportEntry{"a", run.timed_run(), metrics}}, {.title = "t"});
+  std::map<std::string, std::set<std::size_t>> lengths;  // of the parts, 4 where they are padding
+  const nlohmann::json data = data_of(out.str());
+  for (const auto& text : data["runs"][0]["texts"])
+    for (const auto& part : text["parts"]) lengths[text["text"].get<std::string>()].insert(part.size());
+  EXPECT_EQ(lengths["0F#"], (std::set<std::size_t>{3, 4}));
+  EXPECT_EQ(lengths["1B#"], (std::set<std::size_t>{3, 4}));
 }
 
 TEST(Report, HoldsTheFiguresOfEveryRun) {

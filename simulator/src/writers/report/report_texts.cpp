@@ -2,6 +2,7 @@
 
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "writers/timeline_rows.hpp"
 
 namespace ppsim::simulator {
@@ -35,8 +36,10 @@ std::string with_holes(const Pipeline& pipeline, InstructionForm form, std::span
 
 int ReportTexts::text_of(InstructionForm form, std::span<const Action> actions) {
   std::string text = with_holes(program_.pipeline(), form, actions);
+  std::vector<bool> padding;
+  for (const Action& action : actions) padding.push_back(is_padding(program_.pipeline(), action));
   const Text fresh{static_cast<int>(texts_.size()), {actions.begin(), actions.end()}};
-  return texts_.try_emplace(std::move(text), fresh).first->second.index;
+  return texts_.try_emplace({std::move(text), std::move(padding)}, fresh).first->second.index;
 }
 
 std::vector<int> ReportTexts::microbatches_of(std::span<const Action> actions) const {
@@ -49,14 +52,17 @@ std::vector<int> ReportTexts::microbatches_of(std::span<const Action> actions) c
 
 Json ReportTexts::json() const {
   std::vector<Json> list(texts_.size());
-  for (const auto& [text, entry] : texts_) {
+  for (const auto& [key, entry] : texts_) {
+    const auto& [text, padding] = key;
     Json parts = Json::array();
     int hole = 0;
-    for (const Action& action : entry.actions) {
+    for (std::size_t i = 0; i < entry.actions.size(); ++i) {
+      const Action& action = entry.actions[i];
       const bool stage = info(action.kind).subject == Subject::stage;
       const RankId rank = stage ? program_.pipeline().rank_of(action.stage()) : RankId(0);
       parts.push_back({static_cast<int>(action.kind), chunk_of(program_, rank, action),
                        has_microbatch(action) ? hole++ : -1});
+      if (padding[i]) parts.back().push_back(1);
     }
     list[as_size(entry.index)] = {{"text", text}, {"parts", std::move(parts)}};
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "packed_column.hpp"
@@ -20,7 +21,7 @@ class ReportTexts {
   int text_of(InstructionForm form, std::span<const Action> actions);
   /// As many as there are # in it.
   [[nodiscard]] std::vector<int> microbatches_of(std::span<const Action> actions) const;
-  /// Of each text itself, and [kind, chunk, which # or -1] of each action.
+  /// Of each text itself, and [kind, chunk, which # or -1] of each action, with a 1 behind that of padding.
   [[nodiscard]] nlohmann::ordered_json json() const;
 
  private:
@@ -30,7 +31,7 @@ class ReportTexts {
   };
 
   const Program& program_;
-  std::map<std::string, Text> texts_;
+  std::map<std::pair<std::string, std::vector<bool>>, Text> texts_;  ///< by which actions are padding, too
 };
 
 /// Instructions as two columns: which text, and its microbatches as what they are more than those it had

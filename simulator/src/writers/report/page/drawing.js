@@ -105,6 +105,7 @@ function labelLane(frame, lane, y) {
     if (w < 9) continue;
     const parts = shown.texts[cells.shape[i]].parts;
     parts.forEach((p, k) => {
+      if (p[3]) return;
       const mb = p[2] < 0 ? -1 : cells.mb[i * shown.slots + p[2]], label = p[2] < 0 ? data.kinds[p[0]].text : String(mb);
       if (w < 6.6 * label.length + 4) return;
       g.globalAlpha = marked !== null && mb !== marked ? 0.35 : 1;

@@ -8,7 +8,8 @@ const linear = value => (value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.0
 const isLight = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179;
 
 function partColour(run, part) {
-  return towardsWhite(channels(data.kinds[part[0]].colour), run.chunks > 1 ? 0.55 * part[1] / (run.chunks - 1) : 0);
+  const colour = towardsWhite(channels(data.kinds[part[0]].colour), run.chunks > 1 ? 0.55 * part[1] / (run.chunks - 1) : 0);
+  return part[3] ? towardsWhite(colour, 0.7) : colour; // padding
 }
 // The part of a cell that is drawn on a level: an overlapped pair has its forward above its backward.
 const partOn = (parts, level, levels) => parts[Math.floor(level * parts.length / levels)];

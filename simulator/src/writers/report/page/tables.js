@@ -86,6 +86,7 @@ function fillLegend() {
   [...used].sort((a, b) => a - b).forEach(k => addLegend($("kinds"), data.kinds[k].colour, data.kinds[k].text + ": " + data.kinds[k].meaning));
   addLegend($("kinds"), "var(--panel)", "idle");
   if (shownRuns().some(r => r.chunks > 1)) $("kinds").append(element("span", "lighter: later chunk of the rank"));
+  if (shownRuns().some(r => r.texts.some(t => t.parts.some(p => p[3])))) $("kinds").append(element("span", "pale, no number: padding"));
   $("kinds").append(element("span", "3F17: forward of microbatch 17 on stage 3; the number in a cell is its microbatch; a pixel that covers several actions has their mixed colour"));
 }
 // What the canvas shows, for those who cannot see it.
