@@ -127,6 +127,9 @@ assert slow["priced_messages"] == 4 and free["priced_messages"] == 0, (free, slo
 
 expect_exit 0 chakra traces --latency 1000
 expect_out "--bandwidth and --latency change nothing"
+expect_exit 0 chakra free --bandwidth 1e12
+expect_out "the network is too fast for them"
+! grep -qF "change nothing" stdout || fail "all take the time of the network, which is none"
 expect_exit 0 chakra free --latency 1000
 ! grep -qF "change nothing" stdout || fail "latency changes what has no duration"
 expect_exit 0 chakra free --latency 1000 --json

@@ -191,7 +191,7 @@ class ChakraEvents {
       const double rate = network_.gbytes_per_s;
       duration =
           checked_round(network_.latency_us * 1e3 + (rate > 0 ? static_cast<double>(bytes) / rate : 0));
-      if (duration > 0) ++run_.priced_messages;
+      if (rate > 0 || network_.latency_us > 0) ++run_.priced_messages;
     }
     if (duration == 0 && bytes > 0) ++run_.free_messages;
     for (const NodePlace end : ends) schedule(end, duration);

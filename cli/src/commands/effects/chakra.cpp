@@ -39,13 +39,13 @@ void print_text(const ChakraOptions& options, const ChakraTrace& trace, const Ch
   std::cout << trace.ranks.size() << " ranks, " << node_count(trace) << " nodes\n"
             << "step " << time_text(run.makespan) << '\n'
             << table_text(rows);
+  const bool has_network = options.bandwidth + options.latency > 0;
   if (run.free_messages > 0)
-    std::cout
-        << run.free_messages
-        << " messages and collectives have no duration and took no time: --bandwidth and --latency give "
-           "them one.\n";
-  if (options.bandwidth + options.latency > 0 && run.priced_messages == 0)
-    std::cout << "--bandwidth and --latency change nothing: every message has its duration in the traces.\n";
+    std::cout << run.free_messages << " messages and collectives have no duration and took no time"
+              << (has_network ? ": the network is too fast for them.\n"
+                              : ": --bandwidth and --latency give them one.\n");
+  if (has_network && run.priced_messages == 0)
+    std::cout << "--bandwidth and --latency change nothing: no message lacks a duration in the traces.\n";
 }
 
 Expected<int> run(const ChakraOptions& options, const Output& output) {

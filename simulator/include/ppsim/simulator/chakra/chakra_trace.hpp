@@ -83,7 +83,7 @@ struct ChakraRun {
   Nanoseconds makespan = 0;
   std::vector<Nanoseconds> busy;     ///< of the computation of each rank
   std::int64_t free_messages = 0;    ///< and collectives: they have bytes and take no time
-  std::int64_t priced_messages = 0;  ///< and collectives: they take the time of the network
+  std::int64_t priced_messages = 0;  ///< and collectives: the network says their time, which may be 0
 };
 
 /// Each node starts when those it needs are over and, of computation and of copies, no other one of its rank
