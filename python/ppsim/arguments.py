@@ -159,9 +159,12 @@ def _long(value: Any) -> int:
 def _within(value: Any, limit: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise _OtherTypeError
-    whole_number = operator.index(value)
+    try:
+        whole_number = operator.index(value)
+    except TypeError:  # an array of several
+        raise _OtherTypeError from None
     if not -limit <= whole_number < limit:
-        raise _OutOfRangeError(f"a whole number up to {limit - 1}")
+        raise _OutOfRangeError(f"a whole number from {-limit} to {limit - 1}")
     return whole_number
 
 
@@ -170,7 +173,9 @@ def _number(value: Any) -> Any:
         raise _OtherTypeError
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise _OutOfRangeError("a number") from None
+    except (TypeError, ValueError):
         raise _OtherTypeError from None
     if math.isnan(number):
         raise _OutOfRangeError("a number")
@@ -197,10 +202,9 @@ def _first_of(takers: Sequence[Taker]) -> Taker:
         for taker in takers:
             try:
                 return taker(value)
-            except _OutOfRangeError as wrong:
-                failure = wrong
-            except _OtherTypeError:  # not suppress: this runs for every point of a sweep
-                continue
+            except _OtherTypeError as wrong:
+                if wrong.found or wrong.expected:  # it says more than that no type fits
+                    failure = wrong
         raise failure
 
     return take

@@ -55,7 +55,8 @@ class Jitter(Value):
     """Steps whose costs were drawn.
 
     mean_error_ns: half of the 95 % confidence interval of the mean
-    gains_ns: of each rank, what the mean step gets shorter where its own factor is 1
+    gains_ns: of each rank, what the mean step gets shorter where its own factor is 1; gain_errors_ns: half of the 95 %
+    confidence intervals
     """
 
     planned_ns: int
@@ -63,6 +64,7 @@ class Jitter(Value):
     mean_ns: float
     mean_error_ns: float
     gains_ns: tuple[float, ...]
+    gain_errors_ns: tuple[float, ...] = ()
 
     @checked
     def percentile(self, percent: float) -> float:
@@ -78,7 +80,7 @@ class Jitter(Value):
 def sensitivity(run: Run, by: str = "kind") -> list[Sensitivity]:
     """Sensitivities of a step in the order of instructions that it has.
 
-    by: kind, which has the network of Costs.from_model, too; rank, stage, link or class
+    by: kind, which has the network, too, where Costs.from_model alone gives the costs; rank, stage, link or class
     Raises Error where times are no longest paths: computation that others slow down (`Slowdowns`, `ns_beside_transfers`).
     """
     return [_sensitivity(found) for found in _core.sensitivities(run._step, by, sources_of(run.costs))]
@@ -140,6 +142,7 @@ def jitter(
         mean_ns=found["mean_ns"],
         mean_error_ns=found["mean_error_ns"],
         gains_ns=tuple(found["gains_ns"]),
+        gain_errors_ns=tuple(found["gain_errors_ns"]),
     )
 
 

@@ -85,7 +85,8 @@ def study(
     executor that breaks is made again where `executor` is a function
     workers: threads without an executor, up to 1024, else how many batches run at once; default: the processors
     batch: points that a worker gets at once; merge: other stores, whose results are added first
-    progress: called with the points done and all of them
+    progress: called with the points done and all of them whenever there are more: in the caller's thread with an
+    executor, else in another one, whose work waits for it
     What is done is in the store when this is interrupted. Raises FileError for a study or a store that is none, Error
     for an executor that breaks, and what evaluating raises.
     """

@@ -58,7 +58,7 @@ def check_schedule(
         try:
             generate(name, ranks=p, microbatches=m, **settings)
         except ValueError as refused:
-            if not _refuses(name, refused):
+            if not _refuses(refused):
                 refused.add_note(f"{name} with {p} ranks, {m} microbatches")
                 raise
             reason = refused
@@ -69,14 +69,14 @@ def check_schedule(
     return checked
 
 
-def _refuses(name: str, error: ValueError) -> bool:
-    """Whether it is about the parameters, and not about the schedule that was made for them, nor what any
-    parameters raise.
-    """
+def _refuses(error: ValueError) -> bool:
+    """Whether it is about the parameters, and not what ScheduleBuilder says of the schedule made for them."""
     if not isinstance(error, Error):
         return True
-    traced = traceback.extract_tb(error.__traceback__)
-    return error.code == "bad_argument" and not any(frame.filename == builder.__file__ for frame in traced)
+    calls = [frame.f_locals.get("function") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = any(frame.f_code.co_filename == builder.__file__ for frame, _ in traceback.walk_tb(error.__traceback__))
+    of_builder = own or any(getattr(function, "__module__", "") == builder.__name__ for function in calls)
+    return error.code == "bad_argument" and not of_builder
 
 
 def _check_case(name: str, ranks: int, microbatches: int, settings: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ class Verdict:
     certificate: the proof, where well_formed, matched and deadlock_free are proved
     about: what was read, where that is not what was given: the pipeline of a job
     all_microbatches: for which numbers of microbatches it holds, and why, where they were asked about; else empty
-    makespan_ns: from and to which a step takes at these costs, where makespan was asked for
+    makespan_ns: the shortest and the longest step at these costs, where makespan was asked for
     """
 
     program: _core.Program
@@ -156,8 +156,7 @@ class Verdict:
             lines.append("what the schedule was taken to be:")
             lines += [f"  {line}" for line in self.all_microbatches]
         if self.makespan_ns is not None:
-            least, most = (f"{time / 1e6:.3f} ms" for time in self.makespan_ns)
-            lines.append(f"the step takes from {least} to {most}")
+            lines.append(f"the step takes {self.makespan_ns[1] / 1e6:g} ms")
         if self.memory:
             limit = "" if self.memory_limit_bytes is None else f", limit {_size(self.memory_limit_bytes)}"
             every = " and all numbers of microbatches m" if self.all_microbatches else ""

@@ -116,13 +116,17 @@ Data step_spread_of(const SimulatedStep& step, const SpreadWords& words) {
     const nb::gil_scoped_release release;
     spread = value_of(step_spread(step, options));
   }
-  nb::list gains;
-  for (const RankSpread& rank : spread.ranks) gains.append(rank.gain_ns);
+  nb::list gains, errors;
+  for (const RankSpread& rank : spread.ranks) {
+    gains.append(rank.gain_ns);
+    errors.append(rank.gain_error_ns);
+  }
   return data({{"planned_ns", spread.planned_ns},
                {"steps_ns", spread.steps_ns},
                {"mean_ns", spread.step_ns.mean},
                {"mean_error_ns", spread.step_ns.mean_error},
-               {"gains_ns", gains}});
+               {"gains_ns", gains},
+               {"gain_errors_ns", errors}});
 }
 
 /// What ppsim.calibrate asks.

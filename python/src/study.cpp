@@ -47,15 +47,19 @@ class OpenStudy {
     return missing;
   }
 
-  /// `progress`: a function of the points done and all of them, or None. What it raises ends the run.
+  /// `progress`: a function of the points done, those of earlier runs included, and of all, or None; called
+  /// by other threads. What it raises ends the run.
   [[nodiscard]] std::size_t run(int jobs, const nb::object& progress) {
     std::exception_ptr raised;
     std::atomic<bool> failed = false;
-    const auto tell = [&](std::size_t done, std::size_t all) {
+    const std::size_t before = size() - missing().size();
+    std::size_t told = 0;
+    const auto tell = [&](std::size_t done, std::size_t /*all*/) {
       const nb::gil_scoped_acquire acquire;
-      if (failed) return;
+      if (failed || done == told) return;
+      told = done;
       try {
-        progress(done, all);
+        progress(before + done, size());
       } catch (...) {
         raised = std::current_exception();
         failed = true;

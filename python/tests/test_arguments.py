@@ -149,6 +149,12 @@ def test_a_number_that_is_too_large_is_out_of_range():
     ):
         with pytest.raises(ppsim.Error, match="out of range"):
             call()
+    with pytest.raises(ppsim.Error, match="F.* 1000.*out of range|out of range .found 'F': 1000"):
+        ppsim.simulate(ONE, unit={"F": 10**400})
+    with pytest.raises(ppsim.Error, match="ranks is of another type"):
+        ppsim.generate("1f1b", ranks=numpy.array([1, 2]), microbatches=2)
+    with pytest.raises(ppsim.Error, match="found 'c': 'x'"):
+        ppsim.simulate(ONE, unit={**dict.fromkeys("FBIWR", 1.0), "FB": 3.0, "c": "x"})
     with pytest.raises(ppsim.Error, match=r"found 'c': nan"):
         ppsim.simulate(ONE, unit={**dict.fromkeys("FBIWR", 1.0), "c": float("nan"), "FB": 3.0})
 

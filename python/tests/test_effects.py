@@ -37,7 +37,7 @@ def test_a_step_with_slowdowns_is_refused():
             call()
 
 
-def test_a_break_even_point_is_exact():
+def test_break_even_is_exact():
     # Two chunks of a rank have half of its work each.
     plain = run_of("1f1b", F=1, B=2, c=0.1)
     chunked = ppsim.simulate(

@@ -176,6 +176,13 @@ def test_progress_is_told_of_threads_and_what_it_raises_ends_the_study(whole, tm
     done = ppsim.study(STUDY, store=tmp_path / "store.sqlite", workers=2, progress=lambda *pair: told.append(pair))
     assert told[-1] == (done.points, done.points) and rows_of(done.store) == whole[0]
 
+    part, told = tmp_path / "part.sqlite", []
+    ppsim.study({**STUDY, "axes": {**STUDY["axes"], "tp": [1]}}, store=part)
+    resumed = ppsim.study(STUDY, store=part, progress=lambda *pair: told.append(pair))
+    before = resumed.points - resumed.evaluated
+    assert before > 0 and told[0][0] > before and told[-1] == (resumed.points, resumed.points)
+    assert told == sorted(set(told))
+
     def ends(done: int, points: int) -> None:
         raise LookupError("enough")
 

@@ -109,6 +109,17 @@ def test_what_the_builder_refuses_is_no_case_that_is_left_out():
     assert refused.value.__notes__ == ["beyond with 4 ranks, 1 microbatches"]
 
 
+def test_an_argument_of_another_type_is_no_case_that_is_left_out():
+    def halves(ranks: int, microbatches: int) -> ppsim.Schedule:
+        placement = [0.5] * ranks if ranks >= 4 else list(range(ranks))
+        ppsim.ScheduleBuilder(ranks=ranks, stages=ranks, microbatches=microbatches, placement=placement)
+        return gpipe(ranks, microbatches)
+
+    ppsim.register("halves", halves)
+    with pytest.raises(ppsim.Error, match="placement is of another type"):
+        check_schedule("halves")
+
+
 def test_why_no_case_could_be_checked():
     with pytest.raises(AssertionError, match='none was checked: no schedule "bugy"'):
         check_schedule("bugy")

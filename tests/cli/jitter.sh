@@ -68,6 +68,11 @@ for seed in 1 2 3 4 5 6; do
 done
 expect_exit 0 jitter gpipe --ranks 1 --microbatches 1 --unit F=1,B=2 --vary-ranks normal:0.1 --seed 2 --json
 expect_json 'd["replace_rank"] is None and abs(d["per_rank"][0]["gain_ns"]) <= 2 * d["per_rank"][0]["gain_error_ns"]'
+# One sample tells nothing, and of two ranks that are as slow none stands out.
+expect_exit 0 jitter 1f1b "${step[@]}" --vary-ranks lognormal:0.1 --samples 1 --seed 3 --json
+expect_json 'd["replace_rank"] is None'
+expect_exit 0 jitter forward-only "${step[@]}" --slow-rank 0=1.2 --slow-rank 1=1.2 --json
+expect_json 'd["replace_rank"] is None and d["per_rank"][0]["gain_ns"] == d["per_rank"][1]["gain_ns"]'
 # Idle times are the bubble's, without the end of the step.
 expect_exit 0 jitter 1f1b --model llama3-8b --cluster dgx-h100 --nodes 2 --pp 1 --tp 2 --dp 8 --global-batch-size 64 --slow-rank 0=1 --json
 expect_json 'd["per_rank"][0]["mean_idle_ns"] == 0 and d["bubble_fraction"]["mean"] == 0'

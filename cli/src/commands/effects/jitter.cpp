@@ -24,22 +24,28 @@ struct JitterOptions {
 
 std::string spread_time(double ns) { return time_text(std::llround(ns)); }
 
+bool is_random(const DisturbanceOptions& disturbances) {
+  return !disturbances.varying.empty() || !disturbances.ranks.empty();
+}
+
 /// The rank whose replacement pays most; -1 where the samples do not tell it from the others, or from one
 /// that pays less than a tenth of a percent.
-int rank_to_replace(const StepSpread& spread) {
+int rank_to_replace(const StepSpread& spread, bool random) {
+  constexpr std::size_t kFewSamples = 30;  // of which the confidence is not known by a normal distribution
+  if (random && spread.steps_ns.size() < kFewSamples) return -1;
   const double worth_it = 0.001 * spread.step_ns.mean;
   const auto lowest = [](const RankSpread& rank) { return rank.gain_ns - rank.gain_error_ns; };
   const auto best = std::ranges::max_element(spread.ranks, {}, &RankSpread::gain_ns);
   if (best == spread.ranks.end() || lowest(*best) <= worth_it) return -1;
   for (const RankSpread& other : spread.ranks)
-    if (&other != &*best && other.gain_ns + other.gain_error_ns > lowest(*best)) return -1;
+    if (&other != &*best && other.gain_ns + other.gain_error_ns >= lowest(*best)) return -1;
   return static_cast<int>(best - spread.ranks.begin());
 }
 
-/// `drawn`: the factors of ranks differ from step to step.
-std::string advice(const StepSpread& spread, bool drawn) {
+std::string advice(const StepSpread& spread, const DisturbanceOptions& disturbances) {
   if (spread.planned_ns == 0) return "A step that takes no time has nothing that varies.";
-  const int rank = rank_to_replace(spread);
+  const bool drawn = !disturbances.ranks.empty();
+  const int rank = rank_to_replace(spread, is_random(disturbances));
   const double more = spread.step_ns.mean / static_cast<double>(spread.planned_ns) - 1;
   const std::string added = "The mean step takes " + percent_text(std::abs(more)) +
                             (more < 0 ? " less" : " more") + " than planned. ";
@@ -78,8 +84,7 @@ void print_text(const SimulatedStep& step, const JitterOptions& options, const S
             << "step " << time_text(spread.planned_ns) << " as planned; in " << spread.steps_ns.size()
             << (spread.steps_ns.size() == 1 ? " sample" : " samples") << " of seed "
             << options.disturbances.seed << ":\n"
-            << table_text(rows) << ranks_text(spread) << advice(spread, !options.disturbances.ranks.empty())
-            << '\n';
+            << table_text(rows) << ranks_text(spread) << advice(spread, options.disturbances) << '\n';
 }
 
 Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, const StepSpread& spread) {
@@ -91,7 +96,7 @@ Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, c
                      {"gain_ns", rank.gain_ns},
                      {"gain_error_ns", rank.gain_error_ns}});
   }
-  const int replaced = rank_to_replace(spread);
+  const int replaced = rank_to_replace(spread, is_random(options.disturbances));
   return {{"schedule", step.name},
           {"planned_step_ns", spread.planned_ns},
           {"samples", spread.steps_ns.size()},
