@@ -100,7 +100,7 @@ def nodes_questions(session, nodes, each, model):
             yield f"{schedule} on {ranks} devices of {nodes} hosts: NCCL, {how}", answer, equal(answer)
     answer = on_hosts(session, nodes, each, run_arguments("1f1b", ranks, "copy", model))
     yield (f"copies between {nodes} hosts are refused", answer,
-           "copies join processes of one host" in answer.get("failure", ""))
+           "copies need all processes on one host" in answer.get("failure", ""))
 
 
 def equal(answer):

@@ -160,7 +160,7 @@ struct Subject {
 /// "1.234 s", "56.7 ms"; "12.3 GB".
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);
-/// "2.02 GB of 2.01 GB", in bytes where these would look alike.
+/// "2.02 GB of 2.01 GB", in bytes where both would read the same.
 [[nodiscard]] std::string sizes_apart(Bytes size, Bytes limit);
 [[nodiscard]] std::string percent_text(double fraction);
 /// "+1.23 %", "-1.23 %", "+0.00 %".

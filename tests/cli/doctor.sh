@@ -19,7 +19,7 @@ expect_out "CUDA_DEVICE_MAX_CONNECTIONS: 8: over NCCL a rank with more streams t
 
 # What a run refuses.
 NCCL_LAUNCH_ORDER_IMPLICIT=0 expect_exit 0 doctor
-expect_out "NCCL_LAUNCH_ORDER_IMPLICIT: 0: runs over NCCL are refused but with --graphs; unset it"
+expect_out "NCCL_LAUNCH_ORDER_IMPLICIT: 0: runs over NCCL are refused unless --graphs is given; unset it"
 RANK=0 WORLD_SIZE=2 expect_exit 0 doctor
 expect_out "launcher: runs are refused: where process 0 is to be met is not known (found no MASTER_ADDR"
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=node-1 MASTER_PORT=1234 expect_exit 0 doctor

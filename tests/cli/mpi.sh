@@ -53,12 +53,12 @@ expect_json 'all(m >= 0.9 * s for m, s in zip(d["steps_ns"], d["jitter"]["simula
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi --json
 expect_json 'd["processes"] == [dict(d["processes"][0], process=0, first_rank=0, ranks=2, clock_offset_ns=0)]'
 export SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 MASTER_ADDR=localhost
-expect_error 2 "do not understand each other" "MPI sees 1 process" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+expect_error 2 "cannot work with this launcher" "MPI sees 1 process" run 1f1b --ranks 2 --microbatches 4 --transport mpi
 unset SLURM_PROCID SLURM_STEP_NUM_TASKS MASTER_ADDR
 
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi
 ! grep "processes" stdout || fail "one process is not several"
-RANK=0 WORLD_SIZE=2 expect_error 2 "do not understand each other" "expected mpirun" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+RANK=0 WORLD_SIZE=2 expect_error 2 "cannot work with this launcher" "expected mpirun" run 1f1b --ranks 2 --microbatches 4 --transport mpi
 
 # A hang: the lines of a run in one process.
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o "$work/job-hang.json"

@@ -20,7 +20,9 @@ expect_exit 3 verify 1f1b --ranks 1 --microbatches 1 --unit F=1,A=2010000001 --m
 # Gradients in another order are rounded otherwise, no more; what stands before others is named in full.
 printf '0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n' >descending.csv
 expect_exit 4 verify descending.csv --properties ascending_accumulation
-expect_out "It runs, but adds gradients up in another order"
+expect_out "It runs. Gradients are added up in another order, so rounding differs."
+expect_exit 4 verify descending.csv --properties ascending_accumulation,makespan --makespan-limit 1ms --unit F=1
+expect_out "It runs, but can take longer than the limit: the lines above are what takes the time. Gradients"
 printf '0F0,0W0,0I0\n1F0,1I0,1W0\n' >early.csv
 expect_exit 4 verify early.csv
 expect_err "0W0 at position 1 needs 0B0 or 0I0"

@@ -65,7 +65,7 @@ on_hosts 0 sbatch --nodes=2 --gpus-per-node=2 --ntasks-per-node=2 --time=00:20:0
 # Copies do not leave a host, and say so before the first step; nothing is left open.
 srun=(srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --gpus-per-node=2 --kill-on-bad-exit=1)
 on_hosts 1 "${srun[@]}" ppsim run 1f1b "${job[@]}" --transport copy
-expect_err "copies join processes of one host that share its /dev/shm"
+expect_err "copies need all processes on one host with one /dev/shm"
 expect_err "nothing is held against them"
 
 # A process of the other host that dies in a step is named, and all end.

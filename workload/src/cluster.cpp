@@ -62,8 +62,8 @@ int ClusterDescription::job_domain() const {
 std::string ClusterDescription::domains_text() const {
   const bool takes_parts = gpu_count() > node.nvlink_domain && node.nvlink_domain > node.gpus;
   if (!takes_parts || job_domain() + node.gpus > node.nvlink_domain) return {};
-  return "in NVLink domains of " + std::to_string(job_domain()) + " GPUs, as " + std::to_string(nodes) +
-         " nodes do not divide into larger ones";
+  return "NVLink domains of " + std::to_string(job_domain()) + " GPUs: " + std::to_string(nodes) +
+         " nodes do not divide evenly into larger ones";
 }
 
 Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {

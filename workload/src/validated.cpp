@@ -55,7 +55,7 @@ std::string summary(const Workload& workload) {
   }
   text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << data_type_name(spread.dtype)
        << ", on " << workload.cluster.nodes << " x " << workload.cluster.node.name
-       << (domains.empty() ? "" : " " + domains) << ", as " << workload.stack.name << " does it";
+       << (domains.empty() ? "" : " (" + domains + ")") << ", as " << workload.stack.name << " does it";
   if (!workload.calibration.empty()) text << ", calibrated by " << calibration_hash(workload.calibration);
   return text.str();
 }

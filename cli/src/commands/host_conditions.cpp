@@ -42,7 +42,7 @@ std::string launch_order() {
   const std::string set = value_of("NCCL_LAUNCH_ORDER_IMPLICIT");
   if (set.empty()) return "not set: runs over NCCL set what they need";
   if (set == "1") return "1: runs over NCCL with --graphs are refused, which need 0 or it unset";
-  if (set == "0") return "0: runs over NCCL are refused but with --graphs; unset it";
+  if (set == "0") return "0: runs over NCCL are refused unless --graphs is given; unset it";
   return set + ": runs over NCCL are refused; unset it";
 }
 

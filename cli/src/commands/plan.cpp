@@ -159,8 +159,7 @@ std::string compared_text(const PlanRow& best, const PlanRow& other, const std::
                      difference_text(other.step, best.step) + ": " + planner::why_slower(best, other) +
                      ".\n  It has " + planner::what_differs(other.choice, best.choice) + ".\n";
   if (other.spare_bytes() < 0)
-    text +=
-        "  It does not fit: " + size_text(other.peak_bytes) + " of " + size_text(other.memory_limit) + ".\n";
+    text += "  It does not fit: " + sizes_apart(other.peak_bytes, other.memory_limit) + ".\n";
   return text;
 }
 
@@ -189,7 +188,7 @@ void print_found(const PlanOptions& options, const Answer& answer) {
             << plan.counts.bounded << " plans, " << plan.counts.simulated
             << " simulated; what was left out is slower, by its bound, or does not fit.\n";
   if (const std::string domains = answer.request.work.cluster.domains_text(); !domains.empty())
-    std::cout << "The job runs " << domains << ".\n";
+    std::cout << "The job has " << domains << ".\n";
   std::cout << "Not modelled: " << answer.notes.not_modelled
             << ".\nError of the step in measured runs like it: " << answer.notes.known_error << ".\n\n";
   for (std::size_t i = 0; i < plan.best.size(); ++i)

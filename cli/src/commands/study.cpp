@@ -236,7 +236,7 @@ Expected<int> diff_points(const StudyOptions& options, const Output& output) {
     std::cout << worse.size() << " of " << open.study.points.size() << " points are worse than in "
               << options.baseline << " by more than " << percent_text(options.tolerance) << '\n';
     if (compared < open.study.points.size())
-      std::cout << compared << " were compared: the others are not done here or in the baseline\n";
+      std::cout << compared << " points were compared; the others are unfinished here or in the baseline\n";
   }
   return worse.empty() ? kDone : kRegression;
 }

@@ -28,9 +28,9 @@ Expected<Bytes> divided(Bytes activation, double share) {
   if (std::abs(exact - static_cast<double>(rounded)) <= exact * 1e-6) return rounded;
   std::ostringstream parts;
   parts << "A=" << activation << " in " << 1 / share << " parts";
-  return make_error(ErrorCode::bad_argument,
-                    "the activations of a rank are no whole number of bytes for each action",
-                    {.found = parts.str(), .expected = "a multiple, or A=1e9"});
+  return make_error(
+      ErrorCode::bad_argument, "the activations of a rank are no whole number of bytes for each action",
+      {.found = parts.str(), .expected = "an A that can be divided, or a large one such as 1e9"});
 }
 
 /// Unit costs of all that a rank has of the model together: each action takes its share of them.
@@ -54,7 +54,7 @@ void add_per_option(Command& command, std::string& per) {
   command
       .add_option("--per", per,
                   "what --unit is the cost of: a stage, however much is in it, or all that a rank has of the "
-                  "model, of which each stage takes its share")
+                  "model, of which each action takes its share")
       .show_default()
       .check(one_of({"rank", "stage"}));
 }

@@ -200,7 +200,7 @@ Expected<void> tie(Subject& subject, const CostOptions& options, bool tied) {
                      "own a second block together"});
   }
   if (!options.model.empty()) {
-    return make_error(ErrorCode::bad_argument, "the costs of --model know of tied weights by the model",
+    return make_error(ErrorCode::bad_argument, "--model already says whether weights are tied",
                       {.found = "tied weights with --model", .expected = "--unit or --costs"});
   }
   PPSIM_ASSIGN_OR_RETURN(auto all, with_tied_ends(std::get<Schedule>(subject.ir)));

@@ -102,7 +102,8 @@ Expected<void> check_residency(const Program& program, const TransportCapabiliti
     }
     if (queues.size() > as_size(*capabilities.residency)) {
       return refuse("rank ", rank, " has ", queues.size(), " communication queues and ",
-                    *capabilities.residency, " operations may be on their way: an order proves nothing then");
+                    *capabilities.residency,
+                    " operations may be in flight: a run order proves nothing under such a limit");
     }
   }
   return {};

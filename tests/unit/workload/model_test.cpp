@@ -115,9 +115,9 @@ TEST(Cluster, SaysOfPartsOfDomainsHowLargeTheyAre) {
     return cluster_from_name(name, nodes)->domains_text();
   };
   EXPECT_EQ(text("gb200-nvl72", 37),
-            "in NVLink domains of 4 GPUs, as 37 nodes do not divide into larger ones");
+            "NVLink domains of 4 GPUs: 37 nodes do not divide evenly into larger ones");
   EXPECT_EQ(text("gb200-nvl72", 64),
-            "in NVLink domains of 64 GPUs, as 64 nodes do not divide into larger ones");
+            "NVLink domains of 64 GPUs: 64 nodes do not divide evenly into larger ones");
   EXPECT_EQ(text("gb200-nvl72", 36), "");
   EXPECT_EQ(text("gb200-nvl72", 17), "") << "a part of one domain";
   EXPECT_EQ(text("dgx-h100", 37), "");

@@ -132,7 +132,7 @@ bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
 
 /// The numbers of microbatches of a family.
 std::string family_text(int remainder, int period) {
-  if (period == 1) return "every m";
+  if (period == 1) return "m = 1, 2, ...";
   return "m = " + (remainder > 0 ? std::to_string(remainder) + " + " : "") + std::to_string(period) + "k";
 }
 

@@ -84,6 +84,7 @@ std::string advice(const ContendedJob& of) {
   const Nanoseconds alone = of.step.planned.step();
   if (of.job.step == alone) return held + ", which no rank waits for.";
   constexpr double kWorthALook = 0.01;  // of the step
+  if (of.job.step < alone) return held + ", and the step is shorter for it.";
   if (static_cast<double>(of.job.step - alone) < kWorthALook * static_cast<double>(alone))
     return held + ", which costs little.";
   return held + ". Next: the other --rank-order.";

@@ -194,11 +194,11 @@ void add_backend_options(Command& command, RunCommandOptions& options) {
                   "takes so many times what COSTS say, emulated or with jitter (1)")
       .check(positive());
   command
-      .add_option(
-          "--transport", options.device.transport,
-          "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
-          "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
-          "engines within a host, likewise, and for several ranks on a device)")
+      .add_option("--transport", options.device.transport,
+                  "inproc (or in-process); mpi: the ranks are spread over the processes that mpirun or srun "
+                  "starts; for cuda nccl "
+                  "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
+                  "engines within a host, likewise, and for several ranks on a device)")
       .show_default();
   const Option script = command.add_flag("--emit-sbatch", options.emit_sbatch,
                                          "print a Slurm script that runs this, with a process for each rank");

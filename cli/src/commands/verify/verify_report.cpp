@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "command_line/shell_words.hpp"
@@ -196,15 +197,16 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
                           const std::optional<Remedy>& remedy) {
   const VerifyReport& report = answer.report;
   const int exit = answer.exit();
-  const auto refutes_only = [&](Property property) {
-    return std::ranges::all_of(report.results, [&](const PropertyResult& result) {
-      return result.property == property || !std::holds_alternative<Refuted>(result.verdict);
-    });
-  };
-  if (exit == kRefuted && refutes_only(Property::makespan))
-    return "It runs, but can take longer than the limit: the lines above are what takes the time.";
-  if (exit == kRefuted && refutes_only(Property::ascending_accumulation))
-    return "It runs, but adds gradients up in another order, and so rounds them otherwise.";
+  std::set<Property> refuted;
+  for (const PropertyResult& result : report.results)
+    if (std::holds_alternative<Refuted>(result.verdict)) refuted.insert(result.property);
+  const bool rounds = refuted.erase(Property::ascending_accumulation) > 0;
+  const bool is_late = refuted.erase(Property::makespan) > 0;
+  if (exit == kRefuted && refuted.empty())
+    return std::string("It runs") +
+           (is_late ? ", but can take longer than the limit: the lines above are what takes the time."
+                    : ".") +
+           (rounds ? " Gradients are added up in another order, so rounding differs." : "");
   if (exit == kRefuted)
     return "Do not run this: the lines above say what is wrong with it." +
            repair_advice(request, report, remedy);

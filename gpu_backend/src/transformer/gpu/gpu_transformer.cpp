@@ -308,7 +308,7 @@ class GpuTransformer final : public GpuStageModel {
                         {.found = attention(pipeline).text, .expected = "cuDNN, or attention by GEMMs"});
     }
     if (!pipeline.spec().side_edges.empty() && batch_microbatches(pipeline) < pipeline.microbatches()) {
-      return make_error(ErrorCode::bad_argument, "on a GPU side edges number no microbatches among padding",
+      return make_error(ErrorCode::bad_argument, "side edges and padding together are not supported on a GPU",
                         {.found = "a side edge and padding", .expected = "one of them, or a CPU"});
     }
     PPSIM_RETURN_IF_ERROR(transformer::check_slices(config_, pipeline.slices()));

@@ -28,11 +28,10 @@ std::string new_name() {
 std::shared_ptr<void> map(const std::string& name, std::size_t bytes, bool make) {
   const int file = shm_open(name.c_str(), make ? O_CREAT | O_EXCL | O_RDWR : O_RDWR, S_IRUSR | S_IWUSR);
   if (file < 0) {
-    fail(
-        make
-            ? "copies between processes need shared memory in /dev/shm"
-            : "copies join processes of one host that share its /dev/shm, and this one is not with process 0",
-        errno);
+    fail(make ? "copies between processes need shared memory in /dev/shm"
+              : "copies need all processes on one host with one /dev/shm, and this one does not see that of "
+                "process 0",
+         errno);
   }
   const bool sized = !make || ftruncate(file, static_cast<off_t>(bytes)) == 0;
   // Allocated now: a full /dev/shm would end the process at its first access.

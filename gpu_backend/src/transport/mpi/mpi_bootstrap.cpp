@@ -103,7 +103,7 @@ Expected<void> check_launcher(const MpiWorld& world) {
   const bool by_torchrun = std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr;
   if (!told && by_torchrun) return tl::unexpected(told.error());
   if (!told || told->size == 1) return {};
-  return make_error(ErrorCode::bad_argument, "this MPI and the launcher do not understand each other",
+  return make_error(ErrorCode::bad_argument, "this MPI library cannot work with this launcher",
                     {.found = "MPI sees 1 process, the launcher has started " + std::to_string(told->size),
                      .expected = "mpirun, or srun --mpi with a plugin that this MPI knows"});
 }

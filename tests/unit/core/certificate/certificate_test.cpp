@@ -76,8 +76,8 @@ TEST_F(TwoRanks, CapabilitiesWithoutMeaningAreRefused) {
 TEST_F(TwoRanks, AResidencyLimitThatMayBindIsRefused) {
   EXPECT_EQ(why_not(deadlock_certificate(program_, {.residency = 2}), program_), "");
   EXPECT_EQ(why_not(deadlock_certificate(program_, {.residency = 1}), program_),
-            "certificate: rank 0 has 2 communication queues and 1 operations may be on their way: an order "
-            "proves nothing then");
+            "certificate: rank 0 has 2 communication queues and 1 operations may be in flight: a run order "
+            "proves nothing under such a limit");
 }
 
 TEST_F(TwoRanks, WhatIsClaimedIsNamedOnce) {
