@@ -58,7 +58,7 @@ T value_of(Expected<T> expected) {
   if constexpr (!std::is_void_v<T>) return *std::move(expected);
 }
 
-/// What a caller gave where a text is needed, which may be anything.
+/// A caller's argument where a text is needed, which may be anything.
 struct GivenText {
   nb::handle value;
 };

@@ -20,7 +20,7 @@ using Sources = std::vector<Source>;
 /// Errors: throws CoreError, where there is none too.
 [[nodiscard]] CostBinding bound_costs(const Sources& sources, const Pipeline& pipeline);
 
-/// What the model of these costs makes again; nothing without a model.
+/// The recomputation of the model of these costs; nothing without a model.
 [[nodiscard]] std::optional<StageRecompute> recompute_of(const Sources& sources);
 
 /// Errors: throws CoreError where a table that was measured or written down lacks what the Program runs, and

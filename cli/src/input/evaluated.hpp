@@ -17,7 +17,7 @@ namespace ppsim::cli {
 [[nodiscard]] Expected<void> check_comparable(const std::string& what, const SimulatedStep& first,
                                               const SimulatedStep& other);
 
-/// What is wrong with an input that is a file, whatever it costs: that is told before costs that are missing.
+/// Reads an input that is a file, so that its errors are told before costs that are missing.
 /// Errors: those of read_subject.
 [[nodiscard]] Expected<void> check_file(InputOptions input);
 /// The error of a command that costs were not given to, or that of a file among its inputs.

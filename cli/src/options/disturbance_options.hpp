@@ -9,7 +9,7 @@
 
 namespace ppsim::cli {
 
-/// What makes steps differ from the plan, as it is given.
+/// The options that make steps differ from the plan.
 struct DisturbanceOptions {
   std::vector<std::string> varying, slow_ranks, slow_links;
   std::string ranks;

@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What slows computation down: shares of its time.
+/// The options that slow computation down: shares of its time.
 struct SlowdownOptions {
   std::optional<int> ranks_per_device;
   std::optional<double> slowdown, transfer_slowdown, collective_slowdown;

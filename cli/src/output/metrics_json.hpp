@@ -19,7 +19,7 @@ namespace ppsim::cli {
 [[nodiscard]] std::string size_text(const SimulatedStep& step, Bytes size);
 [[nodiscard]] std::string size_text(std::optional<Bytes> size);
 
-/// What each kind of action took as measured and in the simulation.
+/// The times of each kind of action, measured and simulated.
 [[nodiscard]] Json kinds_json(const auto& kinds) {
   Json list = Json::array();
   for (const auto& of : kinds) {

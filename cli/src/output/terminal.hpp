@@ -33,7 +33,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// What the line says behind the time, from any thread.
+  /// Sets the text after the time in the line. Any thread may call it.
   void say(const std::string& text);
   /// So much of the work is done, 0 to 1.
   void done(double fraction) { fraction_ = fraction; }

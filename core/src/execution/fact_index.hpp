@@ -83,7 +83,7 @@ class FactIndex {
     bool is_optional = false;
     bool is_received = false;
   };
-  /// What is alike for all microbatches of a route.
+  /// The part of a pass that all microbatches of a route share.
   struct Pass {
     RankId rank;  ///< where it was found to belong, to this peer, if all that it provides is in `provided`
     std::int32_t peer = -1;
@@ -165,7 +165,7 @@ class FactIndex {
   }
   [[nodiscard]] InstructionId sparse_provider(RankId rank, const Fact& fact) const;
 
-  /// What was found to belong on a rank last.
+  /// The last thing that was found to belong on a rank.
   struct Belonging {
     RankId rank;
     RouteId route;

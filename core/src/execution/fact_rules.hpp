@@ -21,7 +21,7 @@ namespace ppsim {
          kind == FactKind::received_forward || kind == FactKind::received_backward;
 }
 
-/// What F and B require: see for_each_required.
+/// The requirements of F and B: see for_each_required.
 template <class Visit>
 class PassRequirements {
  public:
@@ -90,7 +90,7 @@ class PassRequirements {
   Visit& visit_;
 };
 
-/// What the kinds require that occur a few times in a row, or in few rows.
+/// The requirements of kinds that occur a few times in a row, or in few rows.
 void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out);
 
 /// Calls visit(fact, optional) for every requirement of `required_facts`, in its order, without a list of

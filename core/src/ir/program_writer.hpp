@@ -23,7 +23,7 @@ struct InstructionView {
          instruction.form == InstructionForm::single && !instruction.blocking;
 }
 
-/// What the list of a rank will hold.
+/// The numbers of instructions and actions that the list of a rank will hold.
 struct RowSize {
   std::size_t instructions = 0;
   std::size_t actions = 0;

@@ -39,7 +39,7 @@ class ReplayPlaces {
     return cost_class_of(is_receive(action.kind) ? counterpart(action, program_.rank_of(id)) : action);
   }
 
-  /// What takes time of its own in an instruction: the members of a group of transfers, else the instruction.
+  /// The parts of an instruction that take time: the members of a group of transfers, else the instruction.
   [[nodiscard]] std::size_t members(InstructionId id) const {
     return program_.instruction(id).form == InstructionForm::overlap ? 1 : program_.actions(id).size();
   }
@@ -62,8 +62,9 @@ class ReplayPlaces {
   const ExecutionGraph& graph_;
 };
 
-/// What each member of a group of transfers takes. A trace has one time of a group, that of the member which
-/// takes longest. The others take the mean of their class where a group has that class alone, if it is less.
+/// The times of the members of a group of transfers. A trace has one time of a group, that of the member
+/// which takes longest. The others take the mean of their class where a group has that class alone, if it is
+/// less.
 class MemberDurations {
  public:
   MemberDurations(const AnalyzedProgram& analyzed, const IdVector<InstructionId, Nanoseconds>& durations)

@@ -8,7 +8,7 @@
 
 namespace ppsim::simulator {
 
-/// What takes links: the message of a rank to another one of its copy, or what the GPUs of a rank, the copies
+/// A user of links: the message of a rank to another one of its copy, or what the GPUs of a rank, the copies
 /// of some ranks, or some ranks of one copy do together.
 struct Way {
   enum class What : std::uint8_t { message, tensor, data, ranks };
@@ -24,7 +24,7 @@ class CopyLinks {
   CopyLinks(const PipelineCopies& copies, const GpuNetwork& network, int ranks);
 
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
-  /// What one copy takes for its part of a way, in the same order for every copy.
+  /// The links that one copy takes for its part of a way, in the same order for every copy.
   [[nodiscard]] std::vector<LinkTake> own(const Way& way, int copy) const;
 
  private:

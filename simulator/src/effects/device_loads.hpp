@@ -36,7 +36,7 @@ class DeviceLoads {
     __extension__ using Wide = __int128;
     return static_cast<Rate>(Wide{kFullSpeed} * SharedDevices::kWhole / (SharedDevices::kWhole + slowdown));
   }
-  /// What is left of one rate by the other; never nothing.
+  /// The part of one rate that the other leaves; never 0.
   [[nodiscard]] static Rate both(Rate one, Rate other) {
     __extension__ using Wide = __int128;
     return std::max<Rate>(1, static_cast<Rate>(Wide{one} * other / kFullSpeed));

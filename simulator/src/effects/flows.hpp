@@ -183,7 +183,7 @@ class Flows {
     std::uint32_t flow;
     std::uint32_t use;
   };
-  /// What finding rates reads of a link; the rest is apart, so that this stays in the cache.
+  /// The part of a link that finding rates reads, apart from the rest so that it stays in the cache.
   struct LinkLoad {
     Rate capacity = 0;
     Rate left = 0;               ///< while rates are found
@@ -195,7 +195,7 @@ class Flows {
     bool is_listed = false;  ///< among those that may be full
     bool holds = false;      ///< some flow below full speed
   };
-  /// What each of so many streams on a link has, where all have the same.
+  /// The rate of each of so many streams on a link, where all have the same.
   struct FairShare {
     Rate rate = 0;
     std::uint32_t streams = 0;
@@ -241,7 +241,7 @@ class Flows {
   [[nodiscard]] bool is_there(const OnLink& on) const {
     return flows_[on.flow].moving && flows_[on.flow].use == on.use;
   }
-  /// What each stream gets where all on the link have the same. Requires: there are some.
+  /// The rate of each stream where all on the link have the same. Requires: there are some.
   [[nodiscard]] Rate fair_share(std::uint32_t link) {
     const LinkLoad& load = loads_[link];
     FairShare& fair = fair_[link];

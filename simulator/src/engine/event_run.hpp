@@ -7,7 +7,7 @@ namespace ppsim::simulator {
 
 class Flows;
 
-/// What the ranks of a run share.
+/// The state that the ranks of a run share.
 struct Shared {
   Flows* flows = nullptr;  ///< of messages and then of meetings; null: no links
   SharedDevices devices = {};

@@ -69,7 +69,7 @@ class ChainModel {
 
   /// Microbatches of a stage that can be live at a time, at most.
   [[nodiscard]] int limit(int stage) const { return limits_[as_size(stage)]; }
-  /// What is certain to take room in every timing.
+  /// The room that is certain to be taken in every timing.
   [[nodiscard]] const Rooms& certain_rooms() const { return certain_; }
 
   /// Empty when the order of F and I is open.

@@ -11,7 +11,7 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// What is known of one placement.
+/// The knowledge about one placement.
 struct Candidate {
   SynthesisRequest request;  ///< with the best schedule among the known ones
   Nanoseconds bound = 0;     ///< no schedule with this placement is below

@@ -7,7 +7,7 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// What actions take of the memory of their rank when they start and give back when they end: in activations
+/// The memory of their rank that actions take when they start and give back when they end: in activations
 /// of a stage, or in bytes. A strand is a phase of a stage, see ChainModel.
 struct Rooms {
   std::vector<Bytes> take;      ///< by strand

@@ -24,7 +24,7 @@ enum class Windows : std::uint8_t {
   listed,       ///< with "use_sliding_window", only "layer_types" says
 };
 
-/// What the keys of experts are called, and which layers have them.
+/// The names of the keys of experts, and which layers have them.
 enum class ExpertKeys : std::uint8_t {
   none,
   local,          ///< "num_local_experts" of "intermediate_size" channels, in every layer
@@ -33,7 +33,7 @@ enum class ExpertKeys : std::uint8_t {
   routed,         ///< "n_routed_experts"; "first_k_dense_replace" and "moe_layer_freq" choose layers
 };
 
-/// What a "model_type" says beside the keys of the file: what its class takes where a key is missing.
+/// The meaning of a "model_type" beside the keys of the file: what its class takes where a key is missing.
 struct ModelType {
   std::string_view name;
   bool gated = true;

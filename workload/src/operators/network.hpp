@@ -18,7 +18,7 @@ struct RankGroup {
   int domains = 1;     ///< the most
 };
 
-/// What was fitted to measured steps, and what was measured of this cluster, which must outlive its user.
+/// Constants fitted to measured steps, and measurements of this cluster, which must outlive its user.
 struct NetworkMeasurements {
   FittedConstants fitted = {};
   std::span<const MeasuredCollective> collectives = {};

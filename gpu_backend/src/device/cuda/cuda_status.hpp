@@ -7,7 +7,7 @@ namespace ppsim::gpu_backend {
 /// Which of driver, devices, NCCL and cuBLASLt are installed, with versions, and which are missing.
 [[nodiscard]] BackendStatus cuda_status();
 
-/// What keeps a transformer from running on devices that are there: nothing where this build has its kernels.
+/// The reason why a transformer cannot run on devices that are there; empty if this build has its kernels.
 [[nodiscard]] std::string cuda_fault(bool devices, bool kernels);
 
 }  // namespace ppsim::gpu_backend

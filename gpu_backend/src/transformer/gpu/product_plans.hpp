@@ -28,7 +28,7 @@ class ProductPlans {
     MatmulShape shape;
     MatmulPlan plan;
   };
-  /// What a timing multiplies, in memory that is there for a while.
+  /// The operands of a timing, in memory that lives as long as it.
   struct Operands {
     DeviceMemory memory;
     MatmulOperands at = {};

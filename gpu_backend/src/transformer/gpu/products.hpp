@@ -88,7 +88,7 @@ struct ProductOperands {
       {};  ///< b in fp8, with the inner dimension contiguous; else b is rounded where needed
 };
 
-/// What algorithms depend on beside the product.
+/// The device and library that algorithms depend on beside the product.
 struct AlgorithmPlace {
   std::string device;       ///< its name
   int multiprocessors = 0;  ///< that the rank has

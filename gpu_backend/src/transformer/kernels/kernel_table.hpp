@@ -254,7 +254,7 @@ struct Quantize {
   std::uint8_t* by_columns;
 };
 
-/// What a launcher is called with; it returns the error code of the CUDA runtime, 0 for none.
+/// The arguments of a launcher, which returns the error code of the CUDA runtime, 0 for none.
 template <class Call>
 using StoredLauncher = int(void* stream, Stored stored, const Call& call);
 template <class Call>

@@ -44,7 +44,8 @@ class CopyChannels final : public GpuChannels {
  public:
   /// Requires: all ranks of the Program are on this host; plan_ranks_together().
   explicit CopyChannels(CopySetup setup);
-  /// What the processes need of each other. Before the first step; whatever it throws, each has to give back.
+  /// Exchanges what the processes need of each other, before the first step. Even if it throws, each has to
+  /// give back.
   void lend_and_borrow();
   ~CopyChannels() override { part(); }
   CopyChannels(const CopyChannels&) = delete;

@@ -13,7 +13,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What a process lends to the others: an event or memory, by what it is for. All processes number alike.
+/// Names a loan to the other processes, an event or memory, by its use. All processes number alike.
 struct LoanKey {
   enum class Kind : std::uint8_t {
     ready,     ///< event of a channel: the memory of a RECV is free

@@ -47,7 +47,7 @@ struct ReadOptions {
 /// ScheduleParameters::slices where none are given: as many as suit the costs of tokens, or one.
 inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
 
-/// What a schedule lacks that is asked for without ranks or microbatches.
+/// The error of a schedule that is asked for without ranks or microbatches.
 [[nodiscard]] Error needs_counts(const std::string& name, const ScheduleParameters& asked);
 
 /// The schedule `name` or `name:key=value,...` with `parameters`, of which 0 ranks or microbatches stand for

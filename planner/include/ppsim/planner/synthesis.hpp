@@ -41,7 +41,7 @@ using BindPlacement = std::function<Expected<void>(SynthesisRequest&)>;
                                                           SynthesisRequest request,
                                                           const BindPlacement& bind);
 
-/// What limits the memory of a synthesis, as a user gives it: one of both, or none with a model, whose GPU
+/// The memory limit of a synthesis, as a user gives it: one of both, or none with a model, whose GPU
 /// has a memory.
 struct LimitWords {
   std::optional<int> activations;

@@ -117,7 +117,7 @@ struct SimulatedRun {
   friend bool operator==(const SimulatedRun&, const SimulatedRun&) = default;
 };
 
-/// What a simulated run has beyond the times that its parts take alone. No number of it is fitted: links are
+/// The effects that a simulated run has beyond what its parts take alone. No number is fitted: links are
 /// those of the cluster, and kernels of NCCL hold a multiprocessor for each of its channels.
 struct RunEffects {
   bool links = false;        ///< all that GPUs send shares their NVLink and NICs

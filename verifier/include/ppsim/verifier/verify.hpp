@@ -23,7 +23,7 @@
 
 namespace ppsim::verifier {
 
-/// Durations of which every action may take any, each time another one: from `least` to `most` of its class.
+/// Bounds on durations: every action may take any, independently, from `least` to `most` of its class.
 struct CostBounds {
   CostTable least;
   CostTable most;

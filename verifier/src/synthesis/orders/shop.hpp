@@ -9,7 +9,7 @@ namespace ppsim::verifier::synthesis {
 
 /// A model in flat arrays, for searches that time many orders, with the room that they may take.
 struct Shop {
-  /// What it refers to outlives it.
+  /// Its arguments must outlive it.
   Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
 
   /// What precedes a strand's tasks microbatch by microbatch: of F and I the stage that it reads from, of W

@@ -39,7 +39,7 @@ class TimedRows {
   [[nodiscard]] int place(int task) const { return places_[as_size(task)]; }
   [[nodiscard]] Slot end(int task) const { return ends_[as_size(task)]; }
   [[nodiscard]] Slot start(int task) const { return end(task) - shop_.strand_of(task).duration; }
-  /// What a rank holds before a place of its row.
+  /// The memory that a rank holds before a place of its row.
   [[nodiscard]] Bytes held_before(int rank, int place) const { return held_[as_size(rank)][as_size(place)]; }
 
  private:

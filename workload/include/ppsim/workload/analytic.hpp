@@ -44,7 +44,7 @@ struct StepEnd {
   friend bool operator==(const StepEnd&, const StepEnd&) = default;
 };
 
-/// What the tensor-parallel GPUs of a stage exchange during its forward, and as much during its input
+/// The exchange of the tensor-parallel GPUs of a stage during its forward, and as much during its input
 /// gradient.
 struct GroupExchange {
   int count = 0;

@@ -6,9 +6,9 @@
 
 namespace ppsim::workload {
 
-/// What a dense layer keeps beside its input for the backward, under a policy of jax.checkpoint around each
-/// layer; the backward of a layer begins with making the rest again. Norms, rotation and activation functions
-/// are made again always, the last product never: its output only enters the residual.
+/// The tensors that a dense layer keeps beside its input for the backward, under a policy of jax.checkpoint
+/// around each layer; the backward of a layer begins with making the rest again. Norms, rotation and
+/// activation functions are made again always, the last product never: its output only enters the residual.
 struct CheckpointPolicy {
   std::string_view name;
   bool projections = false;  ///< queries, keys and values

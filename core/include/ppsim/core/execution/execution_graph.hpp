@@ -39,7 +39,7 @@ enum class WaitReason : std::uint8_t {
   queue,          ///< an earlier instruction of its queue is not complete
   after,          ///< it is listed `after` another one
   host,           ///< the host waits for another one before it issues more
-  launch,         ///< it is launched after one that waits for it, or after it
+  launch,         ///< the launch order puts it after the other one, or after one that waits for that
   place,          ///< all places of the residency limit are taken
   unsatisfiable,  ///< it needs what no instruction of its rank provides
   running,        ///< it takes its time: no other instruction is needed

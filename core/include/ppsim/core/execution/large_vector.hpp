@@ -34,7 +34,7 @@ struct UnsetAllocator : std::allocator<T> {
 template <class T>
 using LargeVector = std::vector<T, UnsetAllocator<T>>;
 
-/// Memory for whose pages it is worth to start a thread.
+/// For the pages of less memory a thread costs more time than it saves.
 inline constexpr std::size_t kPagesOfAThread = std::size_t{16} << 20U;  // bytes
 
 /// Asks the system for the pages of some memory by all processors at the same time, each for its share of at

@@ -24,7 +24,7 @@ struct RankRange {
 /// processors and the work. 0: as usual.
 void cut_ranks_into(std::size_t count);
 
-/// What `work` makes, on a thread of its own; where the system refuses one, by whoever asks for the result.
+/// Starts `work` on a thread of its own; if the system refuses one, get() of the future runs it.
 template <class Work>
 auto on_a_thread(const Work& work) {
   try {
@@ -34,7 +34,7 @@ auto on_a_thread(const Work& work) {
   }
 }
 
-/// What `work` makes of each of 0 to count - 1, all at the same time.
+/// The results of `work` for each of 0 to count - 1, computed at the same time.
 /// Order: ascending, so that who puts the parts together has the same on any number of processors.
 /// Requires: a count of at least 1.
 /// Errors: what `work` throws of the first that does.
@@ -55,7 +55,7 @@ auto all_at_once(std::size_t count, const Work& work) {
   }
 }
 
-/// What `work` makes of each range, all at the same time and in the order of the ranks.
+/// The results of `work` for each range, computed at the same time, in the order of the ranks.
 template <class Work>
 [[nodiscard]] auto by_rank_ranges(const Program& program, const Work& work) {
   const std::vector<RankRange> ranges = rank_ranges(program);

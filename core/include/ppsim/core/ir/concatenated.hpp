@@ -5,7 +5,7 @@
 
 namespace ppsim {
 
-/// What the parts print, one after the other.
+/// One string of all parts, each as << prints it.
 template <class... Parts>
 [[nodiscard]] std::string concatenated(const Parts&... parts) {
   std::ostringstream text;

@@ -8,7 +8,7 @@ namespace ppsim {
 /// block that each stage has: the weights of tokens, which embedding and head share.
 [[nodiscard]] bool has_tied_ends(const Pipeline& pipeline);
 
-/// The same schedule with such a block behind the others; as it is where it has one.
+/// Adds such a block after the others; a schedule that has one is returned unchanged.
 /// Errors: bad_argument for a schedule with updates of its own, which has none of that block, and one whose
 /// stages have several blocks already.
 [[nodiscard]] Expected<Schedule> with_tied_ends(const Schedule& schedule);

@@ -5,7 +5,7 @@
 
 namespace ppsim {
 
-/// What `<<` writes of a value.
+/// A value as `<<` prints it.
 template <class T>
 [[nodiscard]] std::string as_text(const T& value) {
   std::ostringstream text;

@@ -78,8 +78,8 @@ class Bootstrap {
 
   /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
   virtual void give_up(int process) = 0;
-  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0, which names
-  /// itself where the others have waited for it until their timeout.
+  /// Processes that are gone for good, ascending; on others than process 0 at most process 0. Process 0
+  /// names itself once the others have waited for it until their timeout.
   [[nodiscard]] virtual std::vector<int> gone() const = 0;
   [[nodiscard]] bool all_here() const { return gone().empty(); }
   /// Process 0 alone: per process, itself included.

@@ -16,7 +16,7 @@ struct MeasuredRuns {
   std::span<const TimedTrace> traces;
 };
 
-/// What was found of computation of one kind.
+/// The fitted slowdown of one kind of computation.
 struct KindSlowdown {
   OpKind kind = OpKind::forward;
   std::int64_t actions = 0;

@@ -16,7 +16,7 @@ struct CheckpointPlan {
   std::optional<double> mean_time_between_failures = {};  ///< seconds, of the job
 };
 
-/// What training waits for a checkpoint, and what that costs a step in the mean.
+/// The time for which training waits for a checkpoint, and the mean cost of that for a step.
 struct CheckpointWait {
   Nanoseconds each = 0;
   double a_step = 0;  ///< nanoseconds

@@ -20,7 +20,7 @@ class DisturbedSteps {
   [[nodiscard]] const CostTable& costs() const;
   /// The first steps. Errors: throws Overflow for what does not fit in 64 bits.
   [[nodiscard]] std::vector<Nanoseconds> steps(int count) const;
-  /// What each action of the Program takes in a sample, as RunOptions::action_times has it.
+  /// The duration of each action of the Program in a sample, as RunOptions::action_times has it.
   [[nodiscard]] std::vector<Nanoseconds> action_times(std::uint64_t sample) const;
   /// When each instruction starts and ends in a sample.
   [[nodiscard]] TimedTrace trace(std::uint64_t sample) const;

@@ -5,7 +5,7 @@
 
 namespace ppsim::planner {
 
-/// What is known of a cluster's network beyond its description.
+/// Facts about a cluster's network beyond its description.
 struct JobNetwork {
   int nics = 0;                 ///< of a node; 0: one for each GPU
   double oversubscription = 0;  ///< all NICs together over what passes between nodes at once; 0: no limit

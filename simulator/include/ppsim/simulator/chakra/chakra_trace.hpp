@@ -13,7 +13,7 @@
 
 namespace ppsim::simulator {
 
-/// What a node of a Chakra trace does.
+/// The work of a node of a Chakra trace.
 enum class ChakraWork : std::uint8_t {
   nothing,
   host,

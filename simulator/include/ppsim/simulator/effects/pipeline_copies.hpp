@@ -8,7 +8,7 @@
 
 namespace ppsim::simulator {
 
-/// What the GPUs of a rank exchange during an action, such as the all-reduces of tensor parallelism.
+/// An exchange between the GPUs of a rank during an action, such as the all-reduces of tensor parallelism.
 struct TensorExchange {
   int count = 0;         ///< evenly through the action, and part of what it costs
   Nanoseconds each = 0;  ///< where nobody else is on the links
@@ -27,7 +27,7 @@ struct PipelineCopies {
   int context = 1;  ///< groups of these that share its sequences
   int data = 1;     ///< pipelines of these
   std::map<CostClass, TensorExchange> exchanges;
-  /// What follows the last action of a rank on all its copies together; empty: nothing.
+  /// The reduction after the last action of a rank, over all its copies; empty: none.
   IdVector<RankId, Nanoseconds> reductions;
   Folding folding = Folding::where_equal;
 

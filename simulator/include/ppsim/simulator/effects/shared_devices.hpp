@@ -8,7 +8,7 @@
 
 namespace ppsim::simulator {
 
-/// What slows computation down on the device that it is on: other ranks, by its memory, caches, power or
+/// The slowdown of computation on its device: by other ranks, through its memory, caches, power or
 /// cores, and communication of its own rank, on whatever transport.
 ///
 /// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many

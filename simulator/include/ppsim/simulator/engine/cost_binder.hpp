@@ -13,7 +13,7 @@ class CostBinder {
   /// Requires: `program` outlives the binder.
   explicit CostBinder(const CompiledProgram& program) : program_(program) {}
 
-  /// What bind_costs gives.
+  /// As bind_costs.
   /// Errors: those of bind_costs.
   [[nodiscard]] Expected<BoundCosts> operator()(const CostTable& costs);
 

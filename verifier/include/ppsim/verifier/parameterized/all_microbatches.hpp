@@ -40,7 +40,7 @@ struct AllMicrobatchesOptions {
   /// numbers, since any larger one may be another Program.
   Repetitions repetitions = {};
 };
-/// What verify is asked of one Program, as far as it can be asked of all numbers.
+/// The options of verify() for one Program that apply to all numbers of microbatches, too.
 [[nodiscard]] AllMicrobatchesOptions asked_of_all(const VerifyOptions& of_one);
 
 /// The properties that can be decided for every number of microbatches.

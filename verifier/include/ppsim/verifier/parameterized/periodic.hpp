@@ -86,7 +86,7 @@ struct PeriodicProgram {
   std::vector<Series> series;
   std::vector<SeriesWait> waits;
   std::vector<std::vector<int>> events;  ///< their series
-  /// What an instance of `after` waits for to end once it has started, whichever rank `before` is of; none
+  /// The waits of an instance of `after` to end once it has started, whichever rank `before` is of; none
   /// where find_periodic made it.
   std::vector<SeriesWait> end_waits = {};
   bool with_tensors = true;  ///< whether they were followed

@@ -40,7 +40,8 @@ struct Repaired {
   Program program;
   VerifyReport report;  ///< of `program`
 
-  /// What `report` refutes: a Program that lacks actions, or lists one before what it needs, stays so.
+  /// The properties that `report` refutes: a Program that lacks actions, or lists one before what it needs,
+  /// stays so.
   [[nodiscard]] std::vector<Property> still_refuted() const;
 };
 

@@ -104,7 +104,7 @@ struct Synthesized {
   std::int64_t placements = 1;  ///< that were searched
   double seconds = 0;
   Program program;  ///< the schedule, lowered in the order `timed`
-  /// What the fullest rank needs in the worst timing, in bytes, or in activations where these are limited; 0
+  /// The need of the fullest rank in the worst timing, in bytes, or in activations where these are limited; 0
   /// where the time did not suffice.
   Bytes worst_bytes = 0;
   /// That the program is well-formed, matched and free of deadlock, and that no rank needs more bytes than
@@ -134,7 +134,7 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// order to keep that is of another chain, does not run its microbatches in order, waits for itself or leaves
 /// nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
-/// What a request can be refused for before it has costs and known schedules.
+/// The checks of a request that need neither costs nor known schedules.
 [[nodiscard]] Expected<void> check_counts(const SynthesisRequest& request);
 /// The same for all placements.
 [[nodiscard]] Expected<void> check_counts(const FreePlacement& asked);
