@@ -57,7 +57,7 @@ def test_nothing_but_an_error_of_ours_comes_out_of_a_runtime(name):
         ({"certificate": "proof.json"}, "certificate is of another type .*expected a Certificate or a Verdict or None"),
         ({"optimizer": sgd([torch.nn.Parameter(torch.ones(1))])}, "(?s)optimizer is of another type .*a function or None"),
         ({"deadline_s": -1}, "a deadline is no negative time .found deadline_s=-1"),
-        ({"deadline_s": float("nan")}, "deadline_s is of another type"),
+        ({"deadline_s": float("nan")}, "deadline_s is out of range"),
         ({"meeting_s": -1}, "ranks need time to meet .found meeting_s=-1, expected seconds above 0"),
         ({"silence_s": 0.5}, "can be silent for longer .found silence_s=0.5, expected 2 seconds or more"),
         ({"kept_traces": 0}, "the newest step is always kept .found kept_traces=0"),
