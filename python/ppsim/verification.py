@@ -12,6 +12,7 @@ from ppsim.arguments import Long, checked
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, Error, FileError, IllFormed, Mismatch, Unknown
 from ppsim.lowering import program_of
+from ppsim.memory_text import memory_line, size_text
 from ppsim.targets import check_alone, program_for
 from ppsim.values import Value
 
@@ -158,10 +159,10 @@ class Verdict:
         if self.makespan_ns is not None:
             lines.append(f"the step takes {self.makespan_ns[1] / 1e6:g} ms")
         if self.memory:
-            limit = "" if self.memory_limit_bytes is None else f", limit {_size(self.memory_limit_bytes)}"
+            limit = "" if self.memory_limit_bytes is None else f", limit {size_text(self.memory_limit_bytes)}"
             every = " and all numbers of microbatches m" if self.all_microbatches else ""
             lines.append(f"worst-case memory over all timings{every}{limit}:")
-            lines += [f"  {_memory_line(rank)}" for rank in self.memory]
+            lines += [f"  {memory_line(rank)}" for rank in self.memory]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -236,27 +237,6 @@ def _explained(answer: PropertyVerdict) -> list[str]:
         if len(answer.lines) > _MOST_LINES:
             lines.append(f"  and {len(answer.lines) - _MOST_LINES} more lines (counterexample has all)")
     return lines
-
-
-def _size(size: int) -> str:
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= factor:
-            return f"{size / factor:.2f} {unit}"
-    return f"{size} B"
-
-
-def _memory_line(rank: RankMemory) -> str:
-    text = f"rank {rank.rank}: {_size(rank.bytes)}"
-    if rank.bytes_per_period:
-        periods = "m" if rank.period == 1 else f"floor(m / {rank.period})"
-        text += f" + {_size(rank.bytes_per_period)} * {periods}"
-    if rank.reached_at is not None:
-        text += f", needed at m = {rank.reached_at}"
-    if rank.pool_bytes is not None:
-        text += f", pool of addresses {_size(rank.pool_bytes)}"
-    if rank.communicator_bytes:
-        text += f", communicators {_size(rank.communicator_bytes)}"
-    return text
 
 
 def question_of(
