@@ -12,7 +12,7 @@ namespace ppsim::test {
 /// With `updates` also those that add REDUCE_GRAD, COLL and OPT.
 LoweringOptions draw_lowering_options(bool updates);
 
-/// The first broken rule or unmatched meeting of a Program, or nothing.
+/// The first broken rule or mismatch of a Program, or nothing.
 std::string first_violation(const Program& program);
 
 /// Whether a Program runs to its end under rendezvous.

@@ -36,7 +36,7 @@ class ProgramReader : public ProgramReading {
     std::map<int, std::size_t> tail;
     std::map<Fact, std::size_t> provider = providers(rank);
     std::optional<std::size_t> host;
-    std::map<CommunicatorId, std::size_t> meetings;
+    std::map<CommunicatorId, std::size_t> matches;
     for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
       const InstructionId id(i);
       Operation& op = operations[id.index()];
@@ -58,7 +58,7 @@ class ProgramReader : public ProgramReading {
           data(op, action, provider);
         }
         if (is_transfer(action.kind)) end(id.index(), action, communicators[a]);
-        if (is_collective(action.kind)) meet(id.index(), communicators[a], meetings[communicators[a]]++);
+        if (is_collective(action.kind)) meet(id.index(), communicators[a], matches[communicators[a]]++);
       }
       const bool blocks = capabilities_.issue_blocks && op.communicates;
       if (program_.instruction(id).blocking || blocks) host = id.index();

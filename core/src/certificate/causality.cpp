@@ -23,7 +23,7 @@ class CausalityPass {
         place_of_(tracks.size(), kNowhere),
         instruction_(graph.size(), 0),
         message_(graph.messages.size() * tracks.events(), 0),
-        meeting_(graph.matches.size(), 0) {}
+        match_(graph.matches.size(), 0) {}
 
   /// Begins again.
   void follow(std::span<const std::size_t> tracks) {
@@ -70,7 +70,7 @@ class CausalityPass {
     for (const InstructionId before : graph_.predecessors_of(id)) merge(row, instruction_[before.index()]);
   }
 
-  /// Until here the clock of an instruction is that of its start, which its messages and meeting take in.
+  /// Until here the clock of an instruction is that of its start, which its messages and match take in.
   void complete(InstructionId id) {
     if (!has(instruction_[id.index()])) instruction_[id.index()] = make();
     const std::size_t row = instruction_[id.index()];
@@ -113,8 +113,8 @@ class CausalityPass {
   }
 
   std::size_t met(std::size_t match) {
-    if (has(meeting_[match])) return meeting_[match];
-    const std::size_t row = meeting_[match] = make();
+    if (has(match_[match])) return match_[match];
+    const std::size_t row = match_[match] = make();
     for (const InstructionId member : graph_.members_of(graph_.matches[match]))
       merge(row, instruction_[member.index()]);
     return row;
@@ -126,7 +126,7 @@ class CausalityPass {
   std::vector<std::size_t> followed_;     ///< tracks
   std::vector<std::size_t> instruction_;  ///< row of each, numbered from 1 over all stretches
   std::vector<std::size_t> message_;      ///< row of each message and event
-  std::vector<std::size_t> meeting_;      ///< row of each
+  std::vector<std::size_t> match_;        ///< row of each
   std::size_t forgotten_ = 0;             ///< rows made before this stretch
   std::size_t made_ = 0;
   std::vector<std::int32_t> counts_;

@@ -70,15 +70,15 @@ Expected<void> check_accumulation(const Program& program, RankId rank) {
   });
 }
 
-/// Ranks as queues of meetings: one takes place when it is the next one for all of its members.
-class MeetingQueues {
+/// Ranks as queues of matches: one takes place when it is the next one for all of its members.
+class MatchQueues {
  public:
-  MeetingQueues(const Program& program, const ExecutionGraph& graph)
+  MatchQueues(const Program& program, const ExecutionGraph& graph)
       : program_(program), graph_(graph), waiting_(graph.matches.size(), 0) {
     for (const RankId rank : program.pipeline().rank_ids()) next_.push_back(program.first(rank));
   }
 
-  /// Returns: how many meetings never take place.
+  /// Returns: how many matches never take place.
   std::size_t left() {
     for (const RankId r : program_.pipeline().rank_ids()) come_to_next(r);
     std::size_t held = 0;
@@ -104,7 +104,7 @@ class MeetingQueues {
   const Program& program_;
   const ExecutionGraph& graph_;
   IdVector<RankId, InstructionId> next_;
-  std::vector<std::uint32_t> waiting_;  ///< per meeting, the members that have come to it
+  std::vector<std::uint32_t> waiting_;  ///< per match, the members that have come to it
   std::vector<std::size_t> ready_;
 };
 
@@ -119,7 +119,7 @@ Expected<void> check_certificate_accumulation(const Program& program) {
 }
 
 Expected<void> check_certificate_collectives(const Program& program, const ExecutionGraph& graph) {
-  const std::size_t left = MeetingQueues(program, graph).left();
+  const std::size_t left = MatchQueues(program, graph).left();
   if (left == 0) return {};
   return refuse(left, " collectives have no place in a common order");
 }

@@ -14,7 +14,7 @@ inline constexpr std::string_view kMemory = "memory";
 
 /// Errors: refused, when the items are not starts and completions of all instructions in an order that the
 /// graph allows.
-/// Requires: no unsatisfiable instruction, every message and meeting complete.
+/// Requires: no unsatisfiable instruction, every message and match complete.
 [[nodiscard]] Expected<void> check_certificate_order(const Program& program, const ExecutionGraph& graph,
                                                      const std::vector<std::uint32_t>& items);
 

@@ -27,7 +27,7 @@ class CertificateTracks {
     std::size_t last = 0;
   };
 
-  /// Requires: every message and meeting is complete.
+  /// Requires: every message and match is complete.
   CertificateTracks(const Program& program, const ExecutionGraph& graph);
 
   [[nodiscard]] std::size_t size() const { return first_membership_.back(); }
@@ -68,7 +68,7 @@ class CertificateTracks {
   }
 
  private:
-  /// Messages of a channel, and meetings of a communicator, are numbered in order.
+  /// Messages of a channel, and matches of a communicator, are numbered in order.
   static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
 
   const Program& program_;

@@ -149,7 +149,7 @@ class ClockPlanMaker {
 
   const ExecutionGraph& graph_;
   ClockPlan& plan_;
-  // Clocks of instructions, messages that are out, messages that are received, meetings: numbered in turn.
+  // Clocks of instructions, messages that are out, messages that are received, matches: numbered in turn.
   std::size_t first_sent_;
   std::size_t first_received_;
   std::size_t first_met_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fact_index.hpp"
-#include "meetings.hpp"
+#include "matching.hpp"
 #include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/sequences.hpp"

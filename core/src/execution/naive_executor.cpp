@@ -56,7 +56,7 @@ class NaiveState {
            std::ranges::all_of(match.members, [&](InstructionId id) { return has_started(id); });
   }
 
-  /// True when every message and meeting of a started communication instruction is over.
+  /// True when every message and match of a started communication instruction is over.
   [[nodiscard]] bool parts_over(std::size_t i) const {
     const NaiveInstruction& instruction = meaning_->instructions[i];
     return std::ranges::all_of(instruction.sends, [&](auto m) { return sent_[m]; }) &&

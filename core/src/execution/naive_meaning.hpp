@@ -39,7 +39,7 @@ struct NaiveMeaning {
   std::vector<NaiveInstruction> instructions;
   std::vector<NaiveMessage> messages;  ///< channel by channel, in order
   std::vector<NaiveMatch> matches;
-  bool mismatch = false;  ///< two ends of a message, or two members of a meeting, name different things
+  bool mismatch = false;  ///< two ends of a message, or two members of a match, name different things
 };
 
 [[nodiscard]] NaiveMeaning naive_meaning(const Program& program, const TransportCapabilities& capabilities,

@@ -40,7 +40,7 @@ class RankParts {
 
  private:
   enum class TrackKind : std::uint8_t { work, sent, received, member };
-  /// Messages of a channel, and meetings of a communicator, are numbered in order.
+  /// Messages of a channel, and matches of a communicator, are numbered in order.
   static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
   int track(TrackKind kind, int number, int queue = 0);
   void add(InstructionId id, RankId rank);

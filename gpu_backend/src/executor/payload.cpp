@@ -83,18 +83,18 @@ void unpack(std::span<const std::byte> bytes, const Payload& to) {
   }
 }
 
-void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> meeting) {
+void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> calls) {
   std::vector<CollectivePart> parts;
-  for (const CollectiveCall& call : meeting) {
+  for (const CollectiveCall& call : calls) {
     if (!has_part(call)) continue;
     parts.push_back({call.statistics, call.summand});
     check_sizes(parts.front().statistics.size(), call.statistics.size());
     check_sizes(parts.front().summand.size(), call.summand.size());
   }
   if (parts.empty()) return;
-  make_one(program, model, meeting.front(), parts);
-  for (const CollectiveCall& call : meeting) put_sum(parts.front().summand, call.result);
-  for (const CollectiveCall& call : meeting) add_to_total(model, call);
+  make_one(program, model, calls.front(), parts);
+  for (const CollectiveCall& call : calls) put_sum(parts.front().summand, call.result);
+  for (const CollectiveCall& call : calls) add_to_total(model, call);
 }
 
 }  // namespace ppsim::gpu_backend

@@ -31,6 +31,6 @@ void add_to_total(const CpuStageModel& model, const CollectiveCall& call);
 
 /// Runs a collective of which all members have joined, in rank order: makes one of their parts and puts the
 /// sum where it goes. Parts of members without bytes do not count.
-void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> meeting);
+void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> calls);
 
 }  // namespace ppsim::gpu_backend

@@ -27,11 +27,11 @@ class Driver:
         for number, needs in enumerate(self._needs):
             for need in needs:
                 self._followers[need].append(number)
-        self._meetings: dict[int, list[_Meeting]] = {}
+        self._joints: dict[int, list[_Joint]] = {}
         self._together = len(plans) == plans[0].program.ranks
-        for meeting in [*self._transfers(), *self._collectives()] if self._together else []:
-            for member in meeting.members:
-                self._meetings.setdefault(member, []).append(meeting)
+        for joint in [*self._transfers(), *self._collectives()] if self._together else []:
+            for member in joint.members:
+                self._joints.setdefault(member, []).append(joint)
         queues = {(rank, queue) for rank, one in self._every for queue in one.queues}
         self._pool = ThreadPoolExecutor(max_workers=max(len(queues), 1), thread_name_prefix="ppsim")
 
@@ -56,7 +56,7 @@ class Driver:
             result.append(needs)
         return result
 
-    def _transfers(self) -> list[_Meeting]:
+    def _transfers(self) -> list[_Joint]:
         """The i-th SEND of a channel with its i-th RECV."""
         ends: dict[tuple[int, int, int], tuple[list[tuple[int, Action]], list[tuple[int, Action]]]] = {}
         for number, (rank, one) in enumerate(self._every):
@@ -66,12 +66,12 @@ class Driver:
                     sends, receives = ends.setdefault((action.communicator, *way), ([], []))
                     (sends if action.sends else receives).append((number, action))
         return [
-            _Meeting((send, receive), send, action)
+            _Joint((send, receive), send, action)
             for sends, receives in ends.values()
             for (send, action), (receive, _) in zip(sends, receives, strict=False)
         ]
 
-    def _collectives(self) -> list[_Meeting]:
+    def _collectives(self) -> list[_Joint]:
         """The i-th of a communicator on each of its members."""
         members: dict[tuple[int, int], list[int]] = {}
         for rank in range(len(self._plans)):
@@ -81,10 +81,10 @@ class Driver:
                 if of == rank and communicator >= 0 and one.actions[0].kind in COLLECTIVES:
                     members.setdefault((communicator, seen.get(communicator, 0)), []).append(number)
                     seen[communicator] = seen.get(communicator, 0) + 1
-        return [_Meeting(tuple(numbers), numbers[0], None) for numbers in members.values()]
+        return [_Joint(tuple(numbers), numbers[0], None) for numbers in members.values()]
 
 
-class _Meeting:
+class _Joint:
     """Instructions that do one thing together; the first of them, or one of its actions, says what."""
 
     def __init__(self, members: tuple[int, ...], first: int, action: Action | None) -> None:
@@ -99,8 +99,8 @@ class _Run:
         self._missing = [len(needs) for needs in driver._needs]
         self._states = bytearray(len(driver._every))
         self._spans = [(-1, -1)] * len(driver._every)
-        self._absent = {id(m): len(m.members) for group in driver._meetings.values() for m in group}
-        self._open = {number: len(group) for number, group in driver._meetings.items()}
+        self._absent = {id(m): len(m.members) for group in driver._joints.values() for m in group}
+        self._open = {number: len(group) for number, group in driver._joints.items()}
         self._done: queue.SimpleQueue[tuple[tuple[int, ...], int, BaseException | None]] = queue.SimpleQueue()
         self._running, self._wrong = 0, list[BaseException]()
 
@@ -128,10 +128,10 @@ class _Run:
             if number not in self._open:
                 self._submit((number,), number, None)
                 continue
-            for meeting in self._driver._meetings[number]:
-                self._absent[id(meeting)] -= 1
-                if not self._absent[id(meeting)]:
-                    self._submit(meeting.members, meeting.first, meeting.action)
+            for joint in self._driver._joints[number]:
+                self._absent[id(joint)] -= 1
+                if not self._absent[id(joint)]:
+                    self._submit(joint.members, joint.first, joint.action)
 
     def _submit(self, members: tuple[int, ...], first: int, action: Action | None) -> None:
         self._running += 1

@@ -79,8 +79,8 @@ class ChakraEvents {
   };
   struct Group {
     const std::vector<int>* members;
-    std::vector<std::size_t> calls;               ///< of each rank
-    std::deque<std::vector<NodePlace>> meetings;  ///< from the first on, complete ones included
+    std::vector<std::size_t> calls;              ///< of each rank
+    std::deque<std::vector<NodePlace>> matches;  ///< from the first on, complete ones included
   };
 
   [[nodiscard]] int ranks() const { return static_cast<int>(trace_.ranks.size()); }
@@ -172,10 +172,10 @@ class ChakraEvents {
                                   std::to_string(place.rank) + ", group " + node(place).group,
                          .expected = "groups that have the ranks of their collectives"});
     const std::size_t nth = group.calls[index(place.rank)]++;
-    if (nth >= group.meetings.size()) group.meetings.resize(nth + 1);
-    std::vector<NodePlace>& meeting = group.meetings[nth];
-    meeting.push_back(place);
-    if (meeting.size() == group.members->size()) move(meeting);
+    if (nth >= group.matches.size()) group.matches.resize(nth + 1);
+    std::vector<NodePlace>& match = group.matches[nth];
+    match.push_back(place);
+    if (match.size() == group.members->size()) move(match);
     return {};
   }
 

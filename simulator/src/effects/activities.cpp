@@ -79,7 +79,7 @@ class ActivityRun {
     waits_.resize(count_ * copies.size());
     for (std::size_t copy = 0; copy < copies.size(); ++copy) {
       for (std::size_t i = 0; i < count_; ++i)
-        waits_[copy * count_ + i] = graph.activities[i].waits * members(copies, graph.activities[i].meeting);
+        waits_[copy * count_ + i] = graph.activities[i].waits * members(copies, graph.activities[i].joint);
     }
     ends_.resize(waits_.size());
   }
@@ -109,7 +109,7 @@ class ActivityRun {
   [[nodiscard]] std::size_t expected() const {
     std::size_t all = 0;
     for (std::size_t i = 0; i < count_; ++i)
-      all += copies_.size() / members(copies_, graph_.activities[i].meeting);
+      all += copies_.size() / members(copies_, graph_.activities[i].joint);
     return all;
   }
 
@@ -146,8 +146,8 @@ class ActivityRun {
     ends_[place.copy * count_ + place.activity] = now_;
     ++ended_;
     const Activity& activity = graph_.activities[place.activity];
-    const std::uint32_t step = activity.meeting == Meeting::data ? copies_.tensor : 1;
-    for (std::uint32_t member = 0; member < members(copies_, activity.meeting); ++member)
+    const std::uint32_t step = activity.joint == Joint::data ? copies_.tensor : 1;
+    for (std::uint32_t member = 0; member < members(copies_, activity.joint); ++member)
       tell_successors(place.copy + member * step, place.activity);
   }
 
@@ -155,7 +155,7 @@ class ActivityRun {
     const std::uint32_t last = graph_.activities[activity + 1].first_successor;
     for (std::uint32_t i = graph_.activities[activity].first_successor; i < last; ++i) {
       const std::uint32_t successor = graph_.successors[i];
-      const Place place{first_member(copies_, graph_.activities[successor].meeting, copy), successor};
+      const Place place{first_member(copies_, graph_.activities[successor].joint, copy), successor};
       if (--waits_[place.copy * count_ + successor] == 0) start(place);
     }
   }
@@ -212,7 +212,7 @@ ActivityGraph ActivityGraphBuilder::build() && {
 }
 
 ActivityGraph activities_of(const CompiledProgram& program, const BoundCosts& costs, const Routes& routes) {
-  PPSIM_CHECK(routes.size() == program.flow_items.size(), "a route for every message and meeting");
+  PPSIM_CHECK(routes.size() == program.flow_items.size(), "a route for every message and match");
   std::vector<std::uint32_t> of_item(program.items.size(), Activity::kNoRoute);
   for (std::uint32_t flow = 0; flow < program.flow_items.size(); ++flow)
     of_item[program.flow_items[flow]] = flow;

@@ -11,7 +11,7 @@
 namespace ppsim::simulator {
 
 /// The copies of an activity that are one: those of the tensor-parallel group, those of all pipelines.
-enum class Meeting : std::uint8_t { none, tensor, data };
+enum class Joint : std::uint8_t { none, tensor, data };
 
 /// Something that takes its time once all that it waits for is over.
 struct Activity {
@@ -21,7 +21,7 @@ struct Activity {
   std::uint32_t duration = 0;      ///< into ActivityGraph::durations; kJoin: none at all
   std::uint32_t route = kNoRoute;  ///< of its first copy; those of the others follow
   std::uint16_t waits = 0;
-  Meeting meeting = Meeting::none;
+  Joint joint = Joint::none;
 };
 static_assert(sizeof(Activity) == 16);
 
@@ -58,7 +58,7 @@ class ActivityGraphBuilder {
 };
 
 /// A compiled Program as activities of the same numbers. `routes`: of each of its messages, then of
-/// its meetings.
+/// its matches.
 [[nodiscard]] ActivityGraph activities_of(const CompiledProgram& program, const BoundCosts& costs,
                                           const Routes& routes);
 
@@ -71,17 +71,17 @@ struct CopyGrid {
 };
 
 /// How many copies of an activity are one, and the first of those that a copy's is one with.
-[[nodiscard]] inline std::uint32_t members(const CopyGrid& copies, Meeting meeting) {
-  if (meeting == Meeting::none) return 1;
-  return meeting == Meeting::tensor ? copies.tensor : copies.data;
+[[nodiscard]] inline std::uint32_t members(const CopyGrid& copies, Joint joint) {
+  if (joint == Joint::none) return 1;
+  return joint == Joint::tensor ? copies.tensor : copies.data;
 }
-[[nodiscard]] inline std::uint32_t first_member(const CopyGrid& copies, Meeting meeting, std::uint32_t copy) {
-  if (meeting == Meeting::none) return copy;
+[[nodiscard]] inline std::uint32_t first_member(const CopyGrid& copies, Joint joint, std::uint32_t copy) {
+  if (joint == Joint::none) return copy;
   const std::uint32_t place = copy % copies.tensor;
-  return meeting == Meeting::tensor ? copy - place : place;
+  return joint == Joint::tensor ? copy - place : place;
 }
 
-/// When each activity ends, copy by copy. The one of a meeting is that of its first copy.
+/// When each activity ends, copy by copy. That of a joint one is that of its first copy.
 [[nodiscard]] std::vector<Instant> run_activities(const ActivityGraph& graph, const CopyGrid& copies,
                                                   Flows& flows);
 

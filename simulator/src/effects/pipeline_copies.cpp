@@ -97,8 +97,8 @@ class CopyActivities {
     }
     const std::uint32_t way = ways_of_items_[item];
     const bool meets = way != kNoWay && ways_[way].what == Way::What::data;
-    const std::uint32_t activity = builder_.add(
-        {.duration = own.duration, .route = way, .meeting = meets ? Meeting::data : Meeting::none});
+    const std::uint32_t activity =
+        builder_.add({.duration = own.duration, .route = way, .joint = meets ? Joint::data : Joint::none});
     wait_for_operands(activity, item);
     return activity;
   }
@@ -137,9 +137,8 @@ class CopyActivities {
     std::uint32_t exchanged = 0;
     for (int i = 0; i < exchange.count; ++i) {
       const std::uint32_t part = builder_.add({.duration = i == 0 ? of_parts.first : of_parts.part});
-      const std::uint32_t met = builder_.add({.duration = of_parts.exchange,
-                                              .route = way({Way::What::tensor, {rank}}),
-                                              .meeting = Meeting::tensor});
+      const std::uint32_t met = builder_.add(
+          {.duration = of_parts.exchange, .route = way({Way::What::tensor, {rank}}), .joint = Joint::tensor});
       wait_for_part(part, {item, i, computed, exchanged, exchange.beside});
       if (exchange.beside) {
         wait_for_part(met, {item, i, computed, exchanged, true});
@@ -173,9 +172,8 @@ class CopyActivities {
   void add_reduction(RankId rank) {
     const Nanoseconds cost = copies_.reductions[rank];
     const std::uint32_t last = compiled_.rows[rank].last_item;
-    const std::uint32_t activity = builder_.add({.duration = builder_.duration(cost),
-                                                 .route = way({Way::What::data, {rank}}),
-                                                 .meeting = Meeting::data});
+    const std::uint32_t activity = builder_.add(
+        {.duration = builder_.duration(cost), .route = way({Way::What::data, {rank}}), .joint = Joint::data});
     builder_.wait(activity, ends_[last]);
     reductions_.push_back(activity);
   }
@@ -201,7 +199,7 @@ class CopyEnds {
       : graph_(graph), grid_(grid), ends_(std::move(ends)) {}
 
   [[nodiscard]] Instant at(std::uint32_t copy, std::uint32_t activity) const {
-    return ends_[first_member(grid_, graph_.activities[activity].meeting, copy) * graph_.size() + activity];
+    return ends_[first_member(grid_, graph_.activities[activity].joint, copy) * graph_.size() + activity];
   }
   [[nodiscard]] std::vector<Instant> of_items(std::uint32_t copy,
                                               const std::vector<std::uint32_t>& items) const {
@@ -224,7 +222,7 @@ std::int64_t count_activities(const ActivityGraph& graph, std::int64_t copies) {
 std::int64_t count_simulated(const ActivityGraph& graph, const CopyGrid& grid) {
   std::int64_t count = 0;
   for (std::size_t i = 1; i < graph.size(); ++i)
-    count += grid.size() / members(grid, graph.activities[i].meeting);
+    count += grid.size() / members(grid, graph.activities[i].joint);
   return count;
 }
 

@@ -274,7 +274,7 @@ class Compiler {
   std::vector<int> queue_of_;                           ///< per instruction: its first queue
   std::vector<Item> out_;                               ///< per message; 0: not emitted
   std::vector<Item> received_;                          ///< per message, with credits only
-  std::vector<Item> met_;                               ///< per meeting
+  std::vector<Item> met_;                               ///< per match
   std::unordered_map<std::int32_t, Item> group_start_;  // looked up, never iterated
   ByCostClass<std::uint32_t> durations_;
   std::vector<Item> operands_;

@@ -243,7 +243,7 @@ class EventRun {
     move(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::match_over, index);
   }
 
-  /// The number of a message or meeting among the flows.
+  /// The number of a message or match among the flows.
   [[nodiscard]] std::uint32_t flow_of(EventKind kind, std::uint32_t index) const {
     return kind == EventKind::message_out ? index : static_cast<std::uint32_t>(messages_.size()) + index;
   }
@@ -372,7 +372,7 @@ class EventRun {
   IdVector<RankId, Computing> computing_;
   static constexpr std::uint32_t kNoNumber = UINT32_MAX;
   static constexpr std::uint32_t kOver = UINT32_MAX - 1;
-  std::vector<std::uint32_t> numbers_;  ///< of messages and meetings among the flows in flight
+  std::vector<std::uint32_t> numbers_;  ///< of messages and matches among the flows in flight
   std::vector<std::uint32_t> routes_;   ///< the way back
   std::vector<std::size_t> open_waits_;
   std::vector<std::size_t> open_messages_;

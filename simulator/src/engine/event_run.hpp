@@ -9,7 +9,7 @@ class Flows;
 
 /// The state that the ranks of a run share.
 struct Shared {
-  Flows* flows = nullptr;  ///< of messages and then of meetings; null: no links
+  Flows* flows = nullptr;  ///< of messages and then of matches; null: no links
   SharedDevices devices = {};
 };
 

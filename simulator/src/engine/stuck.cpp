@@ -13,7 +13,7 @@ Mismatch mismatch_of(const Program& program, std::span<const InstructionId> memb
   const Action& first = program.actions(members.front())[0];
   const auto other = std::find_if(members.begin(), members.end(),
                                   [&](InstructionId id) { return program.actions(id)[0] != first; });
-  PPSIM_CHECK(other != members.end(), "a mismatched meeting whose members agree");
+  PPSIM_CHECK(other != members.end(), "a match of different collectives whose members agree");
   return {members.front(), *other};
 }
 

@@ -79,8 +79,8 @@ void FakeMachine::start(TaskId id) {
   task.started = true;
   if (task.draft.kind == TaskKind::plain) {
     due_.push({now_ + task.draft.duration, id});
-  } else if (task.draft.kind == TaskKind::meeting) {
-    meetings_.push_back(id);
+  } else if (task.draft.kind == TaskKind::operation) {
+    operations_.push_back(id);
     task.draft.arrive(id);
   } else {
     value_waits_.push_back(id);
@@ -108,15 +108,15 @@ void FakeMachine::meet(TaskId task, Nanoseconds duration, const std::vector<Task
     own[tasks_[other].lane] = tasks_[other].number;
     merge(tasks_[task].clock, own);
   }
-  std::erase(meetings_, task);
+  std::erase(operations_, task);
   due_.push({now_ + duration, task});
 }
 
-void FakeMachine::release(const std::vector<TaskId>& meetings) {
-  if (meetings.empty()) return;
+void FakeMachine::release(const std::vector<TaskId>& operations) {
+  if (operations.empty()) return;
   works_ = judges_ = false;
-  for (const TaskId id : meetings) {
-    std::erase(meetings_, id);
+  for (const TaskId id : operations) {
+    std::erase(operations_, id);
     due_.push({now_, id});
   }
 }
@@ -289,7 +289,7 @@ bool FakeMachine::is_held_up(TaskId id) const {
 
 std::vector<std::string> FakeMachine::stuck() const {
   std::vector<std::string> names;
-  for (const TaskId id : meetings_) names.push_back(tasks_[id].draft.name);
+  for (const TaskId id : operations_) names.push_back(tasks_[id].draft.name);
   for (const TaskId id : value_waits_) names.push_back(tasks_[id].draft.name);
   for (const Task& task : tasks_) {
     for (const TaskId before : task.draft.behind) {

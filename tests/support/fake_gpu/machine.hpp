@@ -21,7 +21,7 @@ using TaskId = std::size_t;
 enum class TaskKind : std::uint8_t {
   plain,
   value_wait,  ///< until a number in memory is large enough
-  meeting,     ///< until its counterparts are there: NCCL completes it
+  operation,   ///< until its counterparts are there: NCCL completes it
 };
 
 /// A piece of work in the making.
@@ -34,7 +34,7 @@ struct TaskDraft {
   std::function<void()> work = {};
   std::function<bool()> ready = {};                ///< of a value_wait
   std::uint64_t flag = 0;                          ///< address of the number that it waits for, or writes
-  std::function<void(TaskId)> arrive = {};         ///< of a meeting: it has started
+  std::function<void(TaskId)> arrive = {};         ///< of an operation: it has started
   std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
   std::vector<TaskId> after = {};                  ///< beyond what its stream says
   std::vector<TaskId> behind = {};                 ///< launched before: waited for, and nothing is learned
@@ -111,14 +111,14 @@ class FakeMachine {
   bool advance();
   void skip(Nanoseconds time) { now_ += time; }
 
-  /// A meeting completes after `duration`, and what follows knows that `known` have come as far as they have.
+  /// An operation completes after `duration`; what follows knows that `known` have come as far as they have.
   void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
   /// Stops looking at what tasks do: nothing could complete any more, and whatever is released now runs wild.
   void stop_judging() { judges_ = false; }
   /// Sets the work of a task at its completion. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
-  /// Ends meetings that will not take place. From here on tasks do nothing, and nobody looks at what they do.
-  void release(const std::vector<TaskId>& meetings);
+  /// Ends operations that never complete. From here on tasks do nothing, and nobody looks at what they do.
+  void release(const std::vector<TaskId>& operations);
   [[nodiscard]] std::size_t make_lane() { return lane_count_++; }
   [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
   [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
@@ -169,8 +169,8 @@ class FakeMachine {
   std::size_t lane_count_ = 0;
   std::map<std::size_t, std::uint32_t> lane_size_;
   std::map<std::uint64_t, TaskId> flag_writer_;
-  std::map<int, LaneClock> host_;  ///< per process: what its host knows to be complete
-  std::vector<TaskId> meetings_;   ///< started and not complete
+  std::map<int, LaneClock> host_;   ///< per process: what its host knows to be complete
+  std::vector<TaskId> operations_;  ///< started and not complete
   std::vector<TaskId> value_waits_;
   bool works_ = true;  ///< tasks do what they are for
   bool judges_ = true;

@@ -17,14 +17,14 @@ struct Precedence {
   std::size_t after;
 };
 
-/// Starts and completions of instructions, messages and meetings as numbered events, and what precedes what.
+/// Starts and completions of instructions, messages and matches as numbered events, and what precedes what.
 struct Events {
   std::size_t count = 0;
   std::vector<Precedence> precedences;
   bool impossible = false;  ///< some event lacks something that the Program does not hold
 };
 
-/// Events: start 2i and completion 2i+1 of instruction i; then message m leaves, m is received, meeting c
+/// Events: start 2i and completion 2i+1 of instruction i; then message m leaves, m is received, match c
 /// happens.
 class EventBuilder {
  public:

@@ -122,7 +122,7 @@ class Builder {
   std::vector<PointNumber> start_;  ///< per instruction
   std::vector<PointNumber> end_;
   std::vector<PointNumber> out_;  ///< per message; 0: not there yet
-  std::vector<PointNumber> met_;  ///< per meeting; 0: not there yet
+  std::vector<PointNumber> met_;  ///< per match; 0: not there yet
   std::map<CostClass, std::int32_t> numbers_;
 };
 

@@ -77,7 +77,7 @@ FamilyAnswer matched_for_all(const AllQuestion& question, const PeriodicProgram&
     for (std::size_t i = 1; i < members.size(); ++i) {
       const Series& other = family.series[as_size(members[i])];
       if (is_transfer(kind) ? !are_counterparts(first, other) : !are_alike(first, other))
-        return {Unknown{"two ends of a meeting are not followed alike"}, 0, "periodic"};
+        return {Unknown{"two ends of a transfer or collective are not followed alike"}, 0, "periodic"};
     }
   }
   return {Proved{}, 0, "periodic"};

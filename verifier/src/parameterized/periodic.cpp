@@ -146,7 +146,7 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
   return {};
 }
 
-/// The series whose instances complete together, by the messages and meetings of a sample.
+/// The series whose instances complete together, by the messages and matches of a sample.
 void fit_events(const Sample& sample, PeriodicProgram& family) {
   const auto join = [&](std::vector<int> members) {
     for (const int s : members) {

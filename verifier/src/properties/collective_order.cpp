@@ -9,15 +9,15 @@ namespace {
 
 using Index = std::size_t;
 
-/// Which meetings directly follow which on some rank, in issue order across all communicators.
-struct MeetingOrder {
-  std::vector<std::vector<Index>> after;  ///< successors of each meeting
+/// Which matches directly follow which on some rank, in issue order across all communicators.
+struct MatchOrder {
+  std::vector<std::vector<Index>> after;  ///< successors of each match
   std::vector<Index> before_count;
 };
 
-MeetingOrder order_of(const Program& program, const ExecutionGraph& graph) {
-  MeetingOrder order{std::vector<std::vector<Index>>(graph.matches.size()),
-                     std::vector<Index>(graph.matches.size(), 0)};
+MatchOrder order_of(const Program& program, const ExecutionGraph& graph) {
+  MatchOrder order{std::vector<std::vector<Index>>(graph.matches.size()),
+                   std::vector<Index>(graph.matches.size(), 0)};
   for (const RankId rank : program.pipeline().rank_ids()) {
     std::int32_t previous = -1;
     for (const InstructionId id : program.ids_of(rank)) {
@@ -33,8 +33,8 @@ MeetingOrder order_of(const Program& program, const ExecutionGraph& graph) {
   return order;
 }
 
-/// The meetings that no linear order can place: those left when all that can be placed are.
-std::vector<Index> unplaced(MeetingOrder order) {
+/// The matches that no linear order can place: those left when all that can be placed are.
+std::vector<Index> unplaced(MatchOrder order) {
   std::vector<Index> ready;
   for (Index m = 0; m < order.before_count.size(); ++m) {
     if (order.before_count[m] == 0) ready.push_back(m);

@@ -35,7 +35,7 @@ class Search {
   };
   explicit Search(const Input& input);
 
-  /// Requires: every message and meeting of the Program is complete and matched.
+  /// Requires: every message and match of the Program is complete and matched.
   [[nodiscard]] std::variant<Proposal, NoRepair, Unknown> next();
   /// Never again all of these changes together.
   void exclude(const Proposal& proposal);

@@ -10,14 +10,14 @@ namespace ppsim::verifier::repairing {
 
 using Event = std::uint32_t;
 
-/// Starts and completions of instructions, messages and meetings as numbered events, and what must happen
+/// Starts and completions of instructions, messages and matches as numbered events, and what must happen
 /// before what, with credits for each channel. The Program hangs if and only if the events have a cycle.
 ///
-/// Events: start 2i and completion 2i + 1 of instruction i; then message k leaves, k is received, meeting c.
+/// Events: start 2i and completion 2i + 1 of instruction i; then message k leaves, k is received, match c.
 class WaitEvents {
  public:
   /// `credits` of each message's channel, 0: rendezvous.
-  /// Requires: `graph` was built without credits, and every message and meeting is complete.
+  /// Requires: `graph` was built without credits, and every message and match is complete.
   WaitEvents(const ExecutionGraph& graph, const std::vector<int>& credits);
 
   /// Short cycles, each from its lowest event: none if and only if there is no cycle. For each rank two

@@ -238,7 +238,7 @@ void CopyChannels::borrow_sums() {
   }
 }
 
-CopyChannels::Meeting& CopyChannels::meeting_of(const StreamTransfer& end) {
+CopyChannels::MessageEnds& CopyChannels::ends_of(const StreamTransfer& end) {
   return messages_[in_.graph.messages_of(end.transfer.instruction)[end.transfer.member]];
 }
 
@@ -251,7 +251,7 @@ GpuStream CopyChannels::stream_of(const StreamTransfer& end) const {
 void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   const RankDevice& device = device_of(rank);
   for (const StreamTransfer& end : group) {
-    Meeting& message = meeting_of(end);
+    MessageEnds& message = ends_of(end);
     if (end.transfer.direction == Direction::receive) {
       message.to = end.transfer.payload;
       message.receive_queue = end.stream;
@@ -270,7 +270,7 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
 }
 
 void CopyChannels::move(std::size_t number) {
-  const Meeting& message = messages_[number];
+  const MessageEnds& message = messages_[number];
   const RankDevice& device = device_of(message.send.transfer.channel.source);
   const GpuStream stream = message.send.stream;
   const Payload& from = message.send.transfer.payload;
@@ -330,7 +330,7 @@ void CopyChannels::end(InstructionId id) {
     if (call != sum.calls.begin()) device.wait(call->stream, sum.circle->done.event);
   }
   for (const std::uint32_t m : in_.graph.messages_of(id)) {
-    const Meeting& message = messages_[m];
+    const MessageEnds& message = messages_[m];
     const GpuStream queue = in_.graph.messages[m].receive == id ? message.receive_queue : message.send_queue;
     if (queue != message.send.stream) device.wait(queue, message.line->done.event);
   }

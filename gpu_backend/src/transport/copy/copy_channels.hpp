@@ -81,7 +81,7 @@ class CopyChannels final : public GpuChannels {
     StreamHandle stream;
   };
   /// A message and what its ends here have enqueued in this step.
-  struct Meeting {
+  struct MessageEnds {
     const Line* line = nullptr;
     StreamTransfer send;  ///< on the stream that copies
     GpuStream send_queue = nullptr;
@@ -117,7 +117,7 @@ class CopyChannels final : public GpuChannels {
   [[nodiscard]] bool is_abroad(const std::vector<RankId>& members) const;
   [[nodiscard]] GpuStream stream_of(const StreamTransfer& end) const;
   [[nodiscard]] const RankDevice& device_of(RankId rank) const;
-  [[nodiscard]] Meeting& meeting_of(const StreamTransfer& end);
+  [[nodiscard]] MessageEnds& ends_of(const StreamTransfer& end);
   [[nodiscard]] const std::vector<RankId>& members_of(std::size_t collective) const;
 
   // The flags: two for each message, then those of the sums, then one for each process.
@@ -132,9 +132,9 @@ class CopyChannels final : public GpuChannels {
   RankId first_;
   std::map<Channel, Line> lines_;
   std::map<CommunicatorId, Circle> circles_;
-  std::vector<Meeting> messages_;   ///< per message of the graph
-  std::vector<Sum> sums_;           ///< per collective of the graph
-  std::vector<EventHandle> forks_;  ///< per rank
+  std::vector<MessageEnds> messages_;  ///< per message of the graph
+  std::vector<Sum> sums_;              ///< per collective of the graph
+  std::vector<EventHandle> forks_;     ///< per rank
   std::optional<SharedFlags> flags_;
   std::size_t first_of_processes_ = 0;
   SharedFlags::Number pass_ = 0;  ///< of steps; a flag has the last one in which it was set

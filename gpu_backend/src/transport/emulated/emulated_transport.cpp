@@ -32,8 +32,8 @@ void EmulatedTransport::begin_step() {
   const std::lock_guard lock(mutex_);
   const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
-  meetings_.assign(program_.communicators().size(),
-                   Meetings{.calls = std::vector<std::size_t>(ranks), .open = {}});
+  matches_.assign(program_.communicators().size(),
+                  Matches{.calls = std::vector<std::size_t>(ranks), .open = {}});
 }
 
 void EmulatedTransport::post(std::span<const Transfer> group) {
@@ -110,35 +110,34 @@ void EmulatedTransport::receive(ChannelState& channel) {
 void EmulatedTransport::post(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
   const Time now = WallClock::now();
-  std::optional<std::vector<CollectiveCall>> meeting = join(call);
-  if (!meeting) return;
-  const Nanoseconds takes = times_(meeting->front().instruction, 0);
-  if (takes == 0) return end(*meeting);
+  std::optional<std::vector<CollectiveCall>> match = join(call);
+  if (!match) return;
+  const Nanoseconds takes = times_(match->front().instruction, 0);
+  if (takes == 0) return end(*match);
   sink_.in_flight();
   timers_.set(now + std::chrono::nanoseconds(takes),
-              [this, meeting = *std::move(meeting)] { at_its_time([&] { end(meeting); }); });
+              [this, match = *std::move(match)] { at_its_time([&] { end(match); }); });
 }
 
-/// Returns: the meeting that this call completes, in rank order.
+/// Returns: the match that this call completes, in rank order.
 std::optional<std::vector<CollectiveCall>> EmulatedTransport::join(const CollectiveCall& call) {
-  Meetings& meetings = meetings_[call.communicator.index()];
-  const std::size_t nth = meetings.calls[call.rank.index()]++ - meetings.met;
-  if (nth >= meetings.open.size()) meetings.open.resize(nth + 1);
-  meetings.open[nth].push_back(call);
-  if (meetings.open[nth].size() < program_.communicator(call.communicator).members.size())
-    return std::nullopt;
-  // Members join in order, so the first meeting is the first to be complete.
-  std::vector<CollectiveCall> meeting = std::move(meetings.open.front());
-  meetings.open.pop_front();
-  ++meetings.met;
-  std::ranges::sort(meeting, {}, &CollectiveCall::rank);
-  return meeting;
+  Matches& matches = matches_[call.communicator.index()];
+  const std::size_t nth = matches.calls[call.rank.index()]++ - matches.met;
+  if (nth >= matches.open.size()) matches.open.resize(nth + 1);
+  matches.open[nth].push_back(call);
+  if (matches.open[nth].size() < program_.communicator(call.communicator).members.size()) return std::nullopt;
+  // Members join in order, so the first match is the first to be complete.
+  std::vector<CollectiveCall> match = std::move(matches.open.front());
+  matches.open.pop_front();
+  ++matches.met;
+  std::ranges::sort(match, {}, &CollectiveCall::rank);
+  return match;
 }
 
-void EmulatedTransport::end(const std::vector<CollectiveCall>& meeting) {
+void EmulatedTransport::end(const std::vector<CollectiveCall>& match) {
   std::vector<InstructionId> members;
-  for (const CollectiveCall& member : meeting) members.push_back(member.instruction);
-  reduce(program_, model_, meeting);
+  for (const CollectiveCall& member : match) members.push_back(member.instruction);
+  reduce(program_, model_, match);
   sink_.complete(members);
 }
 

@@ -38,10 +38,10 @@ class EmulatedTransport final : public Transport {
     std::deque<std::vector<std::byte>> arrived;  ///< with credits: out and not received
     bool moving = false;                         ///< the first of `sends` is on its way
   };
-  struct Meetings {
+  struct Matches {
     std::vector<std::size_t> calls;  ///< per rank: how many it has made
     std::deque<std::vector<CollectiveCall>> open;
-    std::size_t met = 0;  ///< meetings that all have joined
+    std::size_t met = 0;  ///< matches that all have joined
   };
 
   template <class Call>
@@ -53,7 +53,7 @@ class EmulatedTransport final : public Transport {
   void land(ChannelState& channel);
   void receive(ChannelState& channel);
   [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
-  void end(const std::vector<CollectiveCall>& meeting);
+  void end(const std::vector<CollectiveCall>& match);
 
   const Program& program_;
   const CpuStageModel& model_;
@@ -62,8 +62,8 @@ class EmulatedTransport final : public Transport {
   CompletionSink& sink_;
   std::mutex mutex_;
   std::map<Channel, ChannelState> channels_;
-  std::vector<Meetings> meetings_;  ///< per communicator
-  TimerQueue timers_;               // last: its thread ends before what it works on
+  std::vector<Matches> matches_;  ///< per communicator
+  TimerQueue timers_;             // last: its thread ends before what it works on
 };
 
 }  // namespace ppsim::gpu_backend

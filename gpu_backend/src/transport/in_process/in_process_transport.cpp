@@ -18,7 +18,7 @@ void InProcessTransport::begin_step() {
   const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
   groups_.assign(program_.communicators().size(),
-                 Group{.calls = std::vector<std::size_t>(ranks), .meetings = {}});
+                 Group{.calls = std::vector<std::size_t>(ranks), .matches = {}});
 }
 
 void InProcessTransport::post(std::span<const Transfer> group) {
@@ -88,29 +88,29 @@ bool InProcessTransport::move_out(ChannelState& channel, std::unique_lock<std::m
 }
 
 void InProcessTransport::post(const CollectiveCall& call) {
-  std::optional<std::vector<CollectiveCall>> meeting = join(call);
-  if (!meeting) return;
+  std::optional<std::vector<CollectiveCall>> match = join(call);
+  if (!match) return;
   std::vector<InstructionId> members;
-  for (const CollectiveCall& member : *meeting) members.push_back(member.instruction);
-  reduce(program_, model_, *meeting);
+  for (const CollectiveCall& member : *match) members.push_back(member.instruction);
+  reduce(program_, model_, *match);
   sink_.complete(members);
 }
 
-/// Returns: the meeting that this call completes, in rank order.
+/// Returns: the match that this call completes, in rank order.
 std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
   Group& group = groups_[call.communicator.index()];
   const std::size_t nth = group.calls[call.rank.index()]++ - group.met;
-  if (nth >= group.meetings.size()) group.meetings.resize(nth + 1);
-  group.meetings[nth].push_back(call);
-  if (group.meetings[nth].size() < program_.communicator(call.communicator).members.size())
+  if (nth >= group.matches.size()) group.matches.resize(nth + 1);
+  group.matches[nth].push_back(call);
+  if (group.matches[nth].size() < program_.communicator(call.communicator).members.size())
     return std::nullopt;
-  // Members join in order, so the first meeting is the first to be complete.
-  std::vector<CollectiveCall> meeting = std::move(group.meetings.front());
-  group.meetings.pop_front();
+  // Members join in order, so the first match is the first to be complete.
+  std::vector<CollectiveCall> match = std::move(group.matches.front());
+  group.matches.pop_front();
   ++group.met;
-  std::ranges::sort(meeting, {}, &CollectiveCall::rank);
-  return meeting;
+  std::ranges::sort(match, {}, &CollectiveCall::rank);
+  return match;
 }
 
 }  // namespace ppsim::gpu_backend

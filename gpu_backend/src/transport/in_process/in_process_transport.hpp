@@ -36,8 +36,8 @@ class InProcessTransport final : public Transport {
   };
   struct Group {
     std::vector<std::size_t> calls;  ///< per rank: how many it has made
-    std::deque<std::vector<CollectiveCall>> meetings;
-    std::size_t met = 0;  ///< meetings that are over
+    std::deque<std::vector<CollectiveCall>> matches;
+    std::size_t met = 0;  ///< matches that are over
   };
 
   void progress(ChannelState& channel);

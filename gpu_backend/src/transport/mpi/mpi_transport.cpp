@@ -313,7 +313,7 @@ bool MpiTransport::progress_group(Group& group) {
   return moved;
 }
 
-/// At the lowest member, which has called: takes what the others give, and ends the meeting when all have.
+/// At the lowest member, which has called: takes what the others give, and ends the match when all have.
 bool MpiTransport::gather_contributions(Group& group) {
   bool moved = false;
   bool all = true;
@@ -347,13 +347,13 @@ void MpiTransport::meet(Group& group) {
   const CollectiveCall own = lowest.calls.front();
   lowest.calls.pop_front();
   std::vector<std::vector<std::byte>> given;
-  std::vector<CollectiveCall> meeting;
+  std::vector<CollectiveCall> match;
   for (auto& [rank, member] : group) {
     given.push_back(std::move(member.given.front()));
     member.given.pop_front();
-    meeting.push_back(&member == &lowest ? own : call_of(rank, own, given.back()));
+    match.push_back(&member == &lowest ? own : call_of(rank, own, given.back()));
   }
-  reduce(program_, input_.model, meeting);
+  reduce(program_, input_.model, match);
   auto result = given.begin();
   for (auto& [rank, member] : group) {
     if (&member != &lowest) {

@@ -29,8 +29,8 @@ constexpr int kInputsAhead = 2;
 int chunk_of(Pass pass) { return static_cast<int>(pass) / 2; }
 OpKind kind_of(Pass pass) { return pass % 2 == 0 ? OpKind::forward : OpKind::backward; }
 
-/// One meeting of a collective: over when all ranks have come to it.
-struct Meeting {
+/// One match of a collective: over when all ranks have come to it.
+struct Match {
   int arrived = 0;
   Nanoseconds last = 0;
   Nanoseconds over = kNever;
@@ -62,12 +62,12 @@ class Scheduler {
         gradient_(softmax_.size()),
         embedding_(softmax_.size()) {
     for (int r = 0; r < count(); ++r) read_costs(r, costs);
-    const auto meeting_cost = [&](CollectiveId id) {
+    const auto match_cost = [&](CollectiveId id) {
       return id.valid() ? costs(cost_class_of(make_action(OpKind::collective, id.value(), 0))) : 0;
     };
-    softmax_cost_ = meeting_cost(layout.softmax);
-    gradient_cost_ = meeting_cost(layout.gradient);
-    embedding_cost_ = meeting_cost(layout.embedding);
+    softmax_cost_ = match_cost(layout.softmax);
+    gradient_cost_ = match_cost(layout.gradient);
+    embedding_cost_ = match_cost(layout.embedding);
   }
 
   void run() {
@@ -186,39 +186,39 @@ class Scheduler {
   }
 
   /// Whether all ranks have come to the collective now.
-  bool join(CollectiveId id, Meeting& meeting, Turn turn, Nanoseconds time) {
+  bool join(CollectiveId id, Match& match, Turn turn, Nanoseconds time) {
     builder_.add(RankId(turn.rank), make_action(OpKind::collective, id.value(), turn.microbatch));
-    meeting.last = std::max(meeting.last, time);
-    return ++meeting.arrived == count();
+    match.last = std::max(match.last, time);
+    return ++match.arrived == count();
   }
 
   void meet_softmax(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = softmax_[as_size(mb)];
-    if (!join(layout_.softmax, meeting, {r, mb}, end)) return;
-    meeting.over = meeting.last + softmax_cost_;
-    wake_all(meeting.over);
-    if (!layout_.two_barriers()) arrive(at(count() - 1).gradients, mb, count() - 1, meeting.over);
+    Match& match = softmax_[as_size(mb)];
+    if (!join(layout_.softmax, match, {r, mb}, end)) return;
+    match.over = match.last + softmax_cost_;
+    wake_all(match.over);
+    if (!layout_.two_barriers()) arrive(at(count() - 1).gradients, mb, count() - 1, match.over);
   }
 
   void meet_gradient(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = gradient_[as_size(mb)];
-    if (!join(layout_.gradient, meeting, {r, mb}, end)) return;
-    arrive(at(count() - 1).gradients, mb, count() - 1, meeting.last + gradient_cost_);
+    Match& match = gradient_[as_size(mb)];
+    if (!join(layout_.gradient, match, {r, mb}, end)) return;
+    arrive(at(count() - 1).gradients, mb, count() - 1, match.last + gradient_cost_);
   }
 
   void meet_embedding(int r, int mb, Nanoseconds end) {
-    Meeting& meeting = embedding_[as_size(mb)];
-    if (!join(layout_.embedding, meeting, {r, mb}, end)) return;
-    arrive(at(0).inputs, mb, 0, meeting.last + embedding_cost_);
+    Match& match = embedding_[as_size(mb)];
+    if (!join(layout_.embedding, match, {r, mb}, end)) return;
+    arrive(at(0).inputs, mb, 0, match.last + embedding_cost_);
   }
 
   ScheduleBuilder& builder_;
   const VocabularyLayout& layout_;
   std::vector<Rank> ranks_;
   int microbatches_;
-  std::vector<Meeting> softmax_;
-  std::vector<Meeting> gradient_;
-  std::vector<Meeting> embedding_;
+  std::vector<Match> softmax_;
+  std::vector<Match> gradient_;
+  std::vector<Match> embedding_;
   Nanoseconds softmax_cost_ = 0;
   Nanoseconds gradient_cost_ = 0;
   Nanoseconds embedding_cost_ = 0;

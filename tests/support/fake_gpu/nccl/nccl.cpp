@@ -326,7 +326,7 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
 
 TaskDraft FakeNccl::draft(const Operation& operation) {
   TaskDraft made{.name = operation.mark + " in " + operation.communicator->world->name,
-                 .kind = TaskKind::meeting};
+                 .kind = TaskKind::operation};
   const std::size_t bytes = operation.bytes();
   if (operation.from != nullptr) made.reads.emplace_back(operation.from, bytes);
   if (operation.to != nullptr) made.writes.emplace_back(operation.to, bytes);

@@ -151,7 +151,7 @@ TEST(ExecutorOutcome, ACollectiveWaitsForEveryMember) {
                                                             "members of communicator c0 take part)"});
 }
 
-TEST(ExecutorOutcome, MeetingsOfDifferentTensorsAreNotRun) {
+TEST(ExecutorOutcome, MismatchesAreNotRun) {
   const Program program = HandProgram{
       .pipeline = chain_spec(2, 2, 2),
       .communicators = communicators({{0, 1}}),

@@ -42,7 +42,7 @@ TEST(StepDeadline, IsTheGivenOneForEveryStepAndNoneFor0) {
   }
 }
 
-TEST(StepDeadline, BoundsMeetingsOutsideOfStepsByMoreThanAMoment) {
+TEST(StepDeadline, BoundsWaitsOutsideOfStepsByMoreThanAMoment) {
   RunOptions options;
   EXPECT_EQ(timeout_of(options), Timeout(600s));
   options.deadline_rule = {.first_s = 30, .times = 0, .more_s = 30};

@@ -45,7 +45,7 @@ enum class ClockEvent : std::uint8_t {
 ///   ClockPart member(InstructionId) const   the end of a member of a collective; nothing else has one
 ///
 /// The clock of an instruction is that of its start until it completes, and that of its completion from then
-/// on. What its partners need of the start is taken into the clock of the message or the meeting, at the
+/// on. What its partners need of the start is taken into the clock of the message or the match, at the
 /// latest when the first of the ends completes. Messages have clocks of their own because their ends are over
 /// together: who knows that a RECV is complete knows that its SEND's message is out. Members of a collective
 /// complete one by one (E7): who knows that one is complete knows that all have started, and no more.
@@ -58,7 +58,7 @@ class ClockPlan {
   [[nodiscard]] static std::size_t bytes_of(const ExecutionGraph& graph);
 
   /// Calls visit(event, subject, clock) step by step: `subject` is the index of an instruction, a message or
-  /// a meeting, and the clock holds the subject's own part except at its start.
+  /// a match, and the clock holds the subject's own part except at its start.
   template <class Numbering, class Visit>
   void run(const Numbering& numbering, const Visit& visit) const;
 

@@ -10,7 +10,7 @@
 
 namespace ppsim {
 
-/// One meeting of a SEND and a RECV: the i-th of each on a channel. -1 where the counterpart is absent.
+/// One SEND with its RECV: the i-th of each on a channel. -1 where the counterpart is absent.
 struct Message {
   InstructionId send;
   InstructionId receive;
@@ -23,7 +23,7 @@ struct Message {
   [[nodiscard]] bool complete() const { return send.valid() && receive.valid(); }
 };
 
-/// One meeting of a collective on all members of its communicator; invalid where a member has none.
+/// One match of a collective over all members of its communicator; invalid where a member has none.
 struct CollectiveMatch {
   CommunicatorId communicator;
   std::uint32_t first_member = 0;  ///< into ExecutionGraph::match_members
@@ -112,7 +112,7 @@ struct ExecutionGraph {
                                                    const TransportCapabilities& capabilities);
 
 /// An order in which the Program can run: items are instruction starts and completions.
-/// Encoded 2*id for "id starts", 2*id+1 for "id completes". A message or a meeting completes between the
+/// Encoded 2*id for "id starts", 2*id+1 for "id completes". A message or a match completes between the
 /// start of its last end and the completion of its first.
 struct RunOrder {
   std::vector<std::uint32_t> items;

@@ -22,7 +22,7 @@ struct Violation {
 [[nodiscard]] std::vector<Violation> well_formed_violations(const Program& program,
                                                             const ExecutionGraph& graph);
 
-/// Every meeting on a channel or communicator whose ends name different tensors or collectives.
+/// Every message and every match whose ends name different tensors or collectives.
 [[nodiscard]] std::vector<Violation> match_violations(const Program& program);
 /// Requires: `graph` is of the Program, under whatever transport.
 [[nodiscard]] std::vector<Violation> match_violations(const Program& program, const ExecutionGraph& graph);

@@ -33,7 +33,7 @@ struct LinkTake {
 /// The links of a network, and which of them each transfer takes.
 struct SharedLinks {
   std::vector<Link> links;
-  /// Of every message, then of every meeting of the timed graph: each link at most once.
+  /// Of every message, then of every match of the timed graph: each link at most once.
   std::vector<std::vector<LinkTake>> taken;
   friend bool operator==(const SharedLinks&, const SharedLinks&) = default;
 };

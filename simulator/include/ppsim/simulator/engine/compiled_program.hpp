@@ -52,7 +52,7 @@ struct CompiledProgram {
   std::vector<CostClass> cost_classes;     ///< of the durations from kFirstBound
   std::vector<std::uint64_t> item_counts;  ///< items per duration
   std::vector<std::uint32_t> end_item;     ///< per instruction: the item at whose end it completes
-  std::vector<std::uint32_t> flow_items;   ///< per message, then per meeting: the item that it is
+  std::vector<std::uint32_t> flow_items;   ///< per message, then per match: the item that it is
   std::vector<std::uint32_t> last_items;   ///< of the last instruction of every queue, ascending
   IdVector<RankId, ComputeRow> rows;
   std::vector<DurationCount> duration_counts;

@@ -28,7 +28,7 @@ struct Stuck {
   friend bool operator==(const Stuck&, const Stuck&) = default;
 };
 
-/// Every meeting whose ends name different things, or nothing when all match.
+/// Every message and every match whose ends name different things, or nothing when all match.
 [[nodiscard]] std::optional<Stuck> find_mismatches(const Program& program, const ExecutionGraph& graph);
 
 /// The wait of each incomplete instruction in a run that can go no further.

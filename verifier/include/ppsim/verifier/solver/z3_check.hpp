@@ -15,7 +15,7 @@ struct SolverAnswer {
   std::string reason;  ///< of `unknown`
 };
 
-/// Asks Z3 for a time for every start, message and meeting such that each comes after all that it waits for:
+/// Asks Z3 for a time for every start, message and match such that each comes after all that it waits for:
 /// a model exists if and only if the Program cannot deadlock. A model is replayed before it is believed. For
 /// small Programs: refuses more than kSolverEventLimit events and every residency limit (both: unknown with
 /// the reason).

@@ -1,4 +1,4 @@
-#include "meetings.hpp"
+#include "matching.hpp"
 
 #include <algorithm>
 #include <unordered_map>
@@ -175,7 +175,7 @@ void MessageMaker::link(const Channel& channel, ExecutionGraph& graph) const {
 void add_collective_matches(const Program& program, bool any, ExecutionGraph& graph) {
   graph.match_of = vector_by_all_processors(program.size(), std::int32_t{-1});
   if (!any) return;
-  // Per communicator and meeting, its members in rank order.
+  // Per communicator and match, its members in rank order.
   std::vector<std::vector<std::vector<InstructionId>>> met(program.communicators().size());
   for (const RankId rank : program.pipeline().rank_ids()) {
     std::vector<std::size_t> count(met.size(), 0);
