@@ -134,7 +134,7 @@ def replay(run: Run, traces: Paths, *, change: Mapping[str, float] | None = None
     run: a simulation of what was traced
     traces: as of calibrate; each step is replayed
     other: a simulation of the same actions in another order
-    Raises FileError for what is no trace of the run, Error for a group of costs or an action that it does not have.
+    Raises FileError for what is no trace of the run, Error for a cost group or an action that it does not have.
     """
     found = _core.replay(run._step, _paths(traces), dict(change or {}), other._step if other else None)
     steps = tuple(ReplayedStep(*step) for step in found.pop("steps_ns"))

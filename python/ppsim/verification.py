@@ -277,7 +277,7 @@ def verify(
     target: str | None = None,
     all_microbatches: bool = False,
 ) -> Verdict:
-    """Proves or refutes, over every timing: no deadlock, no mix-up, memory within the limit.
+    """Proves or refutes, over every timing: no deadlock, no mismatch, memory within the limit.
 
     value: a Program, or a Schedule, which is lowered by default options under these costs
     transport: what the verdict holds for: any, nccl, nccl-one-queue, mpi, copy or in-process

@@ -106,7 +106,7 @@ def test_what_is_no_measurement_is_an_error(tmp_path):
         ppsim.calibrate(run, trace, fit="all")
     with pytest.raises(ppsim.FileError, match="not this program's trace"):
         ppsim.replay(ppsim.simulate(schedule("gpipe"), unit={"F": 1}), trace)
-    with pytest.raises(ppsim.Error, match="nothing of this group of costs"):
+    with pytest.raises(ppsim.Error, match="nothing of this cost group"):
         ppsim.replay(run, trace, change={"W": 2})
     with pytest.raises(ppsim.Error, match="no trace"):
         ppsim.replay(run, [])

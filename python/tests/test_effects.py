@@ -64,7 +64,7 @@ def test_what_is_no_answer_is_an_error():
     run = run_of("1f1b")
     with pytest.raises(ppsim.Error, match="no way to group costs"):
         ppsim.sensitivity(run, by="gpu")
-    with pytest.raises(ppsim.Error, match="no group of costs"):
+    with pytest.raises(ppsim.Error, match="no cost group"):
         ppsim.break_even(run, run, "G")
     with pytest.raises(ppsim.Error, match="no spread of factors"):
         ppsim.jitter(run, vary={"F": "uniform:1"})

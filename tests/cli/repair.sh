@@ -68,11 +68,11 @@ expect_exit 0 verify 1f1b --ranks 2 --microbatches 2 --repair none.json
 expect_err "nothing was repaired, so none.json was not written"
 [ ! -e none.json ] || fail "a file was written"
 
-# A mix-up: receives move until they stand in the order of the sends. Only moves, into a CSV.
+# A mismatch: receives move until they stand in the order of the sends. Only moves, into a CSV.
 printf '%s\r\n' 0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1 \
   1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1 >mixed.csv
 expect_exit 4 verify mixed.csv --repair mended.csv --repair-with moves
-expect_out "Changes that undo the mix-up"
+expect_out "Changes that undo the mismatch"
 expect_out "move rank 1: 1RECV_F0 before 1RECV_F1"
 expect_exit 0 verify mended.csv
 expect_exit 4 verify mixed.csv --repair mended.json --json

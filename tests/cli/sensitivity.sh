@@ -72,7 +72,7 @@ expect_json 'all(0 <= g["factor"]["slope_below"] <= g["factor"]["slope_above"] <
 
 # What it cannot answer.
 expect_error 2 "needs costs" "" sensitivity 1f1b --ranks 2 --microbatches 2
-expect_error 2 "no group of costs" "found G" sensitivity 1f1b --against gpipe --over G --ranks 2 --microbatches 2 --unit F=1
+expect_error 2 "no cost group" "found G" sensitivity 1f1b --against gpipe --over G --ranks 2 --microbatches 2 --unit F=1
 expect_error 2 "neither schedule has anything" "found rank:7" sensitivity 1f1b --against gpipe --over rank:7 --ranks 2 --microbatches 2 --unit F=1
 expect_exit 2 sensitivity 1f1b --over F --ranks 2 --microbatches 2 --unit F=1
 expect_exit 2 sensitivity 1f1b --by gpu --ranks 2 --microbatches 2 --unit F=1

@@ -1,7 +1,7 @@
 """Whether a `compute_comms` file hangs, also one that mixes tensors up.
 
-ppsim asks no more of a file after its first mix-up. Here the n-th receive of a channel gets what was sent n-th, whatever
-both are called, and what computes waits for its receive by name. On files without mix-up the answers are ppsim's.
+ppsim asks no more of a file after its first mismatch. Here the n-th receive of a channel gets what was sent n-th, whatever
+both are called, and what computes waits for its receive by name. On files without mismatch the answers are ppsim's.
 """
 
 import re

@@ -141,7 +141,7 @@ Expected<CostGroup> cost_group_from_text(std::string_view text) {
                          ? group_without_numbers(text)
                          : group_with_numbers(text.substr(0, colon), text.substr(colon + 1));
   if (group) return *group;
-  return make_error(ErrorCode::bad_argument, "no group of costs",
+  return make_error(ErrorCode::bad_argument, "no cost group",
                     {.found = std::string(text),
                      .expected = "a kind such as F or SEND_F, compute, transfers, collectives, rank:0, "
                                  "stage:0, link:0-1, or a class such as F:0 or SEND_F:0-1"});

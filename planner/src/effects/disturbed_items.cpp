@@ -50,7 +50,7 @@ Expected<void> add_varying(const VaryingCosts& varying, DisturbedItems& made,
   }
   if (any || !varying.group) return {};
   return make_error(
-      ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
+      ErrorCode::bad_argument, "nothing of this cost group is in the Program",
       {.found = as_text(*varying.group), .expected = "a kind, rank, stage, link or class that it has"});
 }
 

@@ -238,7 +238,7 @@ Expected<void> check_changes(const ReplayPlaces& places, const std::vector<Repla
     });
     if (any) continue;
     return make_error(
-        ErrorCode::bad_argument, "nothing of this group of costs is in the Program",
+        ErrorCode::bad_argument, "nothing of this cost group is in the Program",
         {.found = as_text(one.group), .expected = "a kind, rank, stage, link or class that it has"});
   }
   return {};

@@ -11,7 +11,7 @@
 
 namespace ppsim::planner {
 
-/// Where instructions take their time, for groups of costs.
+/// Where instructions take their time, for cost groups.
 class ReplayPlaces {
  public:
   explicit ReplayPlaces(const AnalyzedProgram& analyzed)

@@ -146,7 +146,7 @@ Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& 
   const GroupCosts a = costs_of_group(items, change.group);
   const GroupCosts b = costs_of_group(others, change.group);
   if (a.actions == 0 && b.actions == 0) {
-    return make_error(ErrorCode::bad_argument, "neither schedule has anything of this group of costs",
+    return make_error(ErrorCode::bad_argument, "neither schedule has anything of this cost group",
                       {.found = as_text(change.group), .expected = "a group of one of them"});
   }
   const CostChange done{change.group, change.added || (a.total == 0 && b.total == 0)};

@@ -4,7 +4,7 @@
 
 namespace ppsim::planner {
 
-/// Errors: deadlock, or ill_formed for a mix-up, with the culprits.
+/// Errors: deadlock, or ill_formed for a mismatch, with the culprits.
 [[nodiscard]] Expected<void> prove_for(const Target& target, const Program& program);
 
 }  // namespace ppsim::planner

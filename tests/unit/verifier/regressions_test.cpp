@@ -1,4 +1,4 @@
-// Hangs and mix-ups that were reported, see tests/data/regressions/README.md.
+// Hangs and mismatches that were reported, see tests/data/regressions/README.md.
 
 #include <gtest/gtest.h>
 

@@ -325,7 +325,7 @@ void add_sensitivity(Command& program) {
   Option against =
       command.add_option("--against", options->against, "another FILE or NAME: at which costs is it faster?");
   against.excludes(by);
-  command.add_option("--report", options->report, "HTML page with a bar for each group of costs")
+  command.add_option("--report", options->report, "HTML page with a bar for each cost group")
       .check(side_file({".html", ".htm"}))
       .excludes(against);
   command

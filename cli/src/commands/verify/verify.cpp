@@ -225,7 +225,7 @@ void add_repair_options(Command& command, VerifyRequest& request) {
       .check(one_of({"github"}));
   command
       .add_option("--repair", request.repair,
-                  "write to FILE the Program after the smallest change that removes its deadlock or mix-up")
+                  "write to FILE the Program after the smallest change that removes its deadlock or mismatch")
       .check(side_file({".json", ".csv"}));
   command
       .add_option("--repair-with", request.repair_with,
@@ -238,7 +238,7 @@ void add_repair_options(Command& command, VerifyRequest& request) {
 void add_verify(Command& program) {
   auto options = std::make_shared<VerifyRequest>();
   Command command = program.add_subcommand(
-      "verify", "prove or refute: no deadlock, no mix-up, memory within the limit, in every timing");
+      "verify", "prove or refute: no deadlock, no mismatch, memory within the limit, in every timing");
   command.add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
       .required();
   add_input_options(command, options->input);

@@ -187,7 +187,7 @@ struct Remedy {
 /// The changes that --repair-with names.
 /// Errors: bad_argument.
 [[nodiscard]] Expected<std::vector<ChangeKind>> kinds_of(const std::string& names);
-/// Nothing where deadlock freedom is not in question, and for large Programs and mix-ups unless --repair
+/// Nothing where deadlock freedom is not in question, and for large Programs and mismatches unless --repair
 /// asks. Requires: kinds_of() takes request.repair_with.
 [[nodiscard]] std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer);
 [[nodiscard]] Json remedy_json(const Remedy& remedy);

@@ -54,12 +54,12 @@ void print_changes(const std::vector<Change>& changes) {
 
 void print(const RepairAnswer& answer, bool mixes) {
   if (const auto* repaired = std::get_if<Repaired>(&answer)) {
-    std::cout << (mixes ? "\nChanges that undo the mix-up and remove deadlocks, verified again:\n"
+    std::cout << (mixes ? "\nChanges that undo the mismatch and remove deadlocks, verified again:\n"
                         : "\nThe smallest change that removes the deadlock, verified again:\n");
     print_changes(repaired->changes);
     for (const Property property : repaired->still_refuted())
       std::cout << "  " << property_name(property)
-                << " is still refuted: a repair removes deadlocks and mix-ups only\n";
+                << " is still refuted: a repair removes deadlocks and mismatches only\n";
   } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
     std::cout << "\nNo change to the order, to groups or to communicators mends this:\n";
     for (const std::string& line : none->why) std::cout << "  " << line << '\n';
