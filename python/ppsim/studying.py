@@ -133,7 +133,7 @@ def _evaluate(points: Points) -> dict[str, Any]:
 
 
 class _Spread:
-    """Points on their way through an executor into a store."""
+    """Points that pass through an executor into a store."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ struct Field {
   return Data(result);
 }
 
-/// An Error on its way to Python, where it becomes a ppsim.Error or what is derived from it.
+/// An Error that goes to Python, where it becomes a ppsim.Error or what is derived from it.
 class CoreError : public std::exception {
  public:
   explicit CoreError(Error error) : error_(std::move(error)) {}

@@ -74,7 +74,7 @@ struct IsOfHost<void> : std::false_type {};
 template <>
 struct IsOfHost<const void> : std::false_type {};
 
-/// An argument: on its way to the fake, in the call there, and on its way back. A value travels as it is.
+/// An argument: sent to the fake, in the call there, and sent back. A value travels as it is.
 template <class T>
 class Argument {
  public:

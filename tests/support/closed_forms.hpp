@@ -19,7 +19,7 @@ struct StepTime {
 };
 /// Of the earliest times of a schedule.
 StepTime step_time(const Schedule& schedule, const CostTable& costs);
-/// Of a simulated run of the lowered schedule under rendezvous.
+/// Of a simulated run of the lowered Program under rendezvous.
 StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& options,
                              const CostTable& costs);
 
@@ -32,7 +32,7 @@ bool has_backward(const Schedule& schedule, RankId rank);
 /// The most (stage, microbatch, slice) between F and B or W on a rank, which the order of its row decides.
 int peak_live_activations(const Schedule& schedule, RankId rank);
 
-/// The same of every rank, counted in a simulated run of the lowered schedule.
+/// The same of every rank, counted in a simulated run of the lowered Program.
 IdVector<RankId, int> simulated_peaks(const Schedule& schedule, const CostTable& costs);
 
 /// Generates a schedule of the registry or throws with the reason.

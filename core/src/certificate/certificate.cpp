@@ -92,7 +92,7 @@ Expected<void> check_limits(const TransportCapabilities& capabilities) {
 }
 
 /// One order proves nothing where a limit may bind: then who takes a place decides. At most one operation of
-/// each communication queue is on its way, so a limit of as many never binds.
+/// each communication queue is in flight, so a limit of as many never binds.
 Expected<void> check_residency(const Program& program, const TransportCapabilities& capabilities) {
   if (!capabilities.residency) return {};
   for (const RankId rank : program.pipeline().rank_ids()) {

@@ -8,7 +8,7 @@
 
 namespace ppsim {
 
-/// One instruction on its way into a Program; what it refers to lives until it is written.
+/// One instruction to be written into a Program; what it refers to lives until then.
 struct InstructionView {
   std::span<const Action> actions;
   std::span<const CommunicatorId> communicators;  ///< parallel to actions, or empty without communication

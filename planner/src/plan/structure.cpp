@@ -107,7 +107,7 @@ std::size_t weight_of(const RowMoments& moments) {
   return weight;
 }
 
-Expected<CompiledProgram> compiled_schedule(const StructureKey& key, const CostTable& costs) {
+Expected<CompiledProgram> compiled_for(const StructureKey& key, const CostTable& costs) {
   PPSIM_ASSIGN_OR_RETURN(const auto schedule, schedule_of(key, costs));
   const Recompute recompute = key.recomputes ? Recompute::full : Recompute::none;
   // On independent queues the order between queues is no matter of time.
@@ -133,7 +133,7 @@ Expected<std::shared_ptr<const RowMoments>> Structures::moments(StructureKey key
 Expected<std::shared_ptr<const CompiledProgram>> Structures::compiled(const StructureKey& key,
                                                                       const CostTable& costs) {
   if (auto found = compiled_.find(key)) return found;
-  PPSIM_ASSIGN_OR_RETURN(auto made, compiled_schedule(key, costs));
+  PPSIM_ASSIGN_OR_RETURN(auto made, compiled_for(key, costs));
   if (follows_costs(key)) return std::make_shared<const CompiledProgram>(std::move(made));
   const std::size_t weight = made.items.size() + made.end_item.size();
   return compiled_.keep(key, std::move(made), weight);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kWriteEvery{200};
 
-/// The points of a run on their way: claimed in the store, evaluated by threads, stored.
+/// The points of a run: claimed in the store, evaluated by threads, stored.
 class PointQueue {
  public:
   PointQueue(std::vector<const StudyPoint*> points, const StudyRun& run, StudyStore& store)

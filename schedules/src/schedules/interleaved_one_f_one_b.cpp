@@ -90,7 +90,7 @@ bool hides_transfers(const ScheduleParameters& parameters, const StageCosts& cos
 }
 
 /// A rank never waits but at its first and last action, for the first group to come round (all chunks but the
-/// first), and for the last group to come round on its way back. The paper has no transfers in its form.
+/// first), and for the last group to come round backward. The paper has no transfers in its form.
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
   const std::vector<int> groups = group_sizes(parameters);
   const Nanoseconds p = parameters.ranks;

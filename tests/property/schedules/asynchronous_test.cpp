@@ -63,7 +63,7 @@ int versions_held(int ranks, int rank, int microbatches) {
   return std::min(in_flight, std::max(2, microbatches - in_flight + 2));
 }
 
-RC_GTEST_PROP(Asynchronous, PipeDreamHoldsAVersionPerMicrobatchInFlight, ()) {
+RC_GTEST_PROP(Asynchronous, PipeDreamHoldsAVersionPerLiveActivation, ()) {
   const ScheduleParameters parameters = draw_stream(6);
   const auto versions =
       simulated_versions(test::generated("pipedream", parameters), test::cost_table(draw_costs()));

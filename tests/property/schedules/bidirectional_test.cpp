@@ -125,9 +125,9 @@ TEST(DualPipe, IsDeepSeeksCellByCell) {
   }
 }
 
-/// The work of the ranks when, clock by clock, every microbatch on its way goes one stage further, to the
-/// end and back, and the next one enters every second clock; a unit enters when the first microbatch of the
-/// one before has left. So the authors' generator of Chimera builds its orders.
+/// The work of the ranks when, clock by clock, every microbatch that has entered goes one stage further, to
+/// the end and back, and the next one enters every second clock; a unit enters when the first microbatch of
+/// the one before has left. So the authors' generator of Chimera builds its orders.
 class Clocks {
  public:
   Clocks(const Pipeline& pipeline, int unit) : pipeline_(pipeline), unit_(unit), rows_(rows_of_ranks()) {}

@@ -64,7 +64,7 @@ TEST(ListRun, OfManyRanksIsTheRunOfTheCompiledProgram) {
   EXPECT_EQ(**run, simulate_trace(*compiled, analyzed.timed_graph(), bound));
 }
 
-RC_GTEST_PROP(ListRunProperty, AnswersForLoweredSchedules, ()) {
+RC_GTEST_PROP(ListRunProperty, AnswersForLoweredPrograms, ()) {
   const Schedule schedule = *test::schedules(test::plain_shapes());
   const auto program = lower(schedule, {});
   RC_PRE(program.has_value());

@@ -157,7 +157,7 @@ TEST(ZbGreedy, OrdersAsTheAuthorsCode) {
   EXPECT_EQ(kinds(schedule, 2), "FIFIFIFIFIFIFIFIFIWWWWWWWWW");
 }
 
-// The first I reaches rank 0 at 30, time for three F; a transfer of 10 on its way leaves time for one more.
+// The first I reaches rank 0 at 30, time for three F; a transfer of 10 to it leaves time for one more.
 TEST(ZbGreedy, CountsTheTransfersOfBothDirections) {
   for (const CostClass& transfer :
        {CostClass{OpKind::send_forward, 0, 1}, CostClass{OpKind::send_backward, 1, 0}}) {

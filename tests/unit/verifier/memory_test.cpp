@@ -44,7 +44,7 @@ SizeTable activations_and_buffers() {
 TEST(WorstCaseMemory, OfOneFOneBHasEverySendLaggingAndAReceivePosted) {
   const VerifyReport report = ask(lowered_1f1b(8, 64), activations_and_buffers());
   ASSERT_EQ(report.memory.size(), 8u);
-  // 8 activations, their 8 outputs still to be sent, and one gradient on its way in.
+  // 8 activations, their 8 outputs still to be sent, and one gradient that comes in.
   EXPECT_EQ(report.memory[0].bytes, 8 * 10 + 8 + 1);
   EXPECT_EQ(report.memory[0].live.size(), 17u);
   EXPECT_EQ(report.memory[0].witness.bytes, report.memory[0].bytes);

@@ -12,7 +12,7 @@
 namespace ppsim::test {
 namespace {
 
-Program lowered_schedule(const std::string& name, int ranks, int microbatches) {
+Program program_named(const std::string& name, int ranks, int microbatches) {
   ScheduleParameters parameters;
   parameters.ranks = ranks;
   parameters.microbatches = microbatches;
@@ -33,7 +33,7 @@ VerifyReport ask_makespan(const Program& program, const CostSpace& costs, std::o
 
 TEST(Makespan, IsLongestWhereAllCostsAre) {
   // (m + p - 1) (F + B) of 1F1B
-  const Program program = lowered_schedule("1f1b", 4, 8);
+  const Program program = program_named("1f1b", 4, 8);
   const CostSpace costs = shared_costs(intervals("F=1..1.5,B=2"));
   EXPECT_EQ(ask_makespan(program, costs, {}).makespan, (MakespanRange{33'000'000, 38'500'000}));
   EXPECT_TRUE(ask_makespan(program, costs, 38'500'000).proved(Property::makespan));
@@ -62,10 +62,10 @@ TEST(Makespan, IsUnknownWhereNothingIsProvedAboutRuns) {
   const CostSpace costs = shared_costs(intervals("F=1,B=2"));
   EXPECT_EQ(reason(ask_makespan(deferred_receives(false), costs, 1)),
             "the Program deadlocks, which deadlock_free shows");
-  EXPECT_EQ(reason(ask_makespan(lowered_schedule("1f1b", 3, 6), costs, 1, {.residency = 1})),
+  EXPECT_EQ(reason(ask_makespan(program_named("1f1b", 3, 6), costs, 1, {.residency = 1})),
             "under a residency limit times depend on which operation takes a place");
   EXPECT_TRUE(
-      ask_makespan(lowered_schedule("1f1b", 3, 6), costs, {}, {.residency = 9}).proved(Property::makespan));
+      ask_makespan(program_named("1f1b", 3, 6), costs, {}, {.residency = 9}).proved(Property::makespan));
   VerifyOptions options;
   options.makespan_limit = 1;
   EXPECT_EQ(reason(verify(two_rank_step(), options)), "no costs are given");
@@ -78,8 +78,8 @@ TEST(Makespan, IsUnknownWhereNothingIsProvedAboutRuns) {
 /// Whether it is proved, and the largest ratio.
 std::pair<bool, double> compared(const std::string& first, const std::string& second,
                                  const std::string& costs, int ranks, int microbatches) {
-  const Program a = lowered_schedule(first, ranks, microbatches);
-  const Program b = lowered_schedule(second, ranks, microbatches);
+  const Program a = program_named(first, ranks, microbatches);
+  const Program b = program_named(second, ranks, microbatches);
   const CostSpace space = shared_costs(intervals(costs));
   const NeverSlowerAnswer answer = never_slower({a, b, space}).value();
   EXPECT_EQ(answer.ratio->least, answer.ratio->most);
@@ -96,8 +96,8 @@ TEST(NeverSlower, ZbH1AgainstOneFOneB) {
 }
 
 TEST(NeverSlower, WithCostsOfEachStageThereIsACounterexample) {
-  const Program zb = lowered_schedule("zb-h1", 16, 32);
-  const Program other = lowered_schedule("1f1b", 16, 32);
+  const Program zb = program_named("zb-h1", 16, 32);
+  const Program other = program_named("1f1b", 16, 32);
   const CostSpace space = stage_costs(intervals("F=0.5..2,I=0.5..2,W=0.5..2"), 16);
   EXPECT_EQ(space.variables().size(), 48u);
   const NeverSlowerAnswer answer = never_slower({zb, other, space}).value();
@@ -168,19 +168,19 @@ TEST(NeverSlower, RatioWithoutBound) {
 }
 
 TEST(NeverSlower, ManyIndependentCosts) {
-  const Program program = lowered_schedule("1f1b", 3, 4);
+  const Program program = program_named("1f1b", 3, 4);
   const CostSpace space = stage_costs(intervals("F=1..2,I=1..2,W=1..2"), 3);
   EXPECT_EQ(space.variables().size(), 9u);
-  const NeverSlowerAnswer answer = never_slower({program, lowered_schedule("gpipe", 3, 4), space}).value();
+  const NeverSlowerAnswer answer = never_slower({program, program_named("gpipe", 3, 4), space}).value();
   EXPECT_EQ(answer.method, "paths");
   EXPECT_TRUE(std::holds_alternative<Proved>(answer.verdict));
 }
 
 TEST(NeverSlower, TimeLimitIsUnknown) {
-  const Program program = lowered_schedule("v-min", 8, 32);
+  const Program program = program_named("v-min", 8, 32);
   const CostSpace space = shared_costs(intervals("F=0.5..2,I=0.5..2,W=0.5..2,c=0..1"));
   const NeverSlowerAnswer answer =
-      never_slower({lowered_schedule("v-half", 8, 32), program, space, {}, {.timeout_s = 0}}).value();
+      never_slower({program_named("v-half", 8, 32), program, space, {}, {.timeout_s = 0}}).value();
   EXPECT_EQ(std::get<Unknown>(answer.verdict).reason, "time limit reached");
   EXPECT_LE(answer.ratio->least, answer.ratio->most);
 }
@@ -191,7 +191,7 @@ TEST(NeverSlower, RefusesWhatHasNoMakespan) {
     return never_slower({two_rank_step(), program, space, capabilities}).error().message;
   };
   EXPECT_EQ(error(deferred_receives(false), {}), "what cannot finish has no makespan: verify it first");
-  EXPECT_EQ(error(lowered_schedule("1f1b", 3, 6), {.residency = 1}),
+  EXPECT_EQ(error(program_named("1f1b", 3, 6), {.residency = 1}),
             "under a residency limit times depend on which operation takes a place");
   CostSpace huge;
   huge.set({OpKind::forward}, huge.add({"F", 0, std::int64_t{1} << 62}));

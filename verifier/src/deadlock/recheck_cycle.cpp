@@ -6,7 +6,7 @@
 namespace ppsim::verifier {
 namespace {
 
-/// Parts of messages: on its way (rendezvous: transferred), or received.
+/// Parts of messages: in flight (rendezvous: transferred), or received.
 struct Part {
   std::int32_t message;
   bool received;

@@ -126,7 +126,7 @@ class RankPoints {
   std::map<TrackKey, std::int32_t> track_of_;
   std::vector<std::int32_t> length_;  ///< per track
   std::size_t size_ = 0;
-  std::vector<Point> sent_;      ///< per message: transferred, or on its way
+  std::vector<Point> sent_;      ///< per message: transferred, or in flight
   std::vector<Point> received_;  ///< per message: received by the rank, where receipts lag
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using Row = std::vector<InstructionDraft>;
 
-/// One rank's list on its way to the new one.
+/// One rank's list, edited into the new one.
 class RowEdit {
  public:
   RowEdit(const Program& program, RankId rank, const Row& row)

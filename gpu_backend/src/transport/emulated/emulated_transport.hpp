@@ -36,7 +36,7 @@ class EmulatedTransport final : public Transport {
     std::deque<Posted> sends;                    ///< posted and not out
     std::deque<Posted> receives;                 ///< posted and not complete
     std::deque<std::vector<std::byte>> arrived;  ///< with credits: out and not received
-    bool moving = false;                         ///< the first of `sends` is on its way
+    bool moving = false;                         ///< the first of `sends` is in flight
   };
   struct Matches {
     std::vector<std::size_t> calls;  ///< per rank: how many it has made

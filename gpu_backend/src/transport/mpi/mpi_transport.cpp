@@ -14,7 +14,7 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-// For processes that are known to be on their way, and at the end of a run, which may have failed: a second
+// For processes that are known to come, and at the end of a run, which may have failed: a second
 // longer each than process 0 waits for what they have to say.
 constexpr auto kTimeout = std::chrono::seconds(10);
 constexpr auto kFarewell = std::chrono::seconds(5);

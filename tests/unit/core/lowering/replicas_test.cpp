@@ -34,7 +34,7 @@ TEST(Replicas, HaveRanksStagesAndMicrobatchesOfTheirOwnAndShareBlocks) {
   EXPECT_EQ(all.row(RankId(5))[0].actions()[0], make_action(OpKind::forward, 5, 8));
 }
 
-TEST(Replicas, KeepTheWeightGroupsCollectivesAndPairsOfASchedule) {
+TEST(Replicas, KeepTheSharedBlocksCollectivesAndPairsOfASchedule) {
   const Schedule vocab = schedule("vocab-1", {.ranks = 2, .microbatches = 4});
   const PipelineSpec& one = vocab.pipeline().spec();
   const Schedule twice = replicated(vocab, 2).value();

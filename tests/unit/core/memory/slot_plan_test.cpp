@@ -25,7 +25,7 @@ TEST(SlotPlan, OneSlotServesMicrobatchesInTurn) {
   EXPECT_EQ(plan_of(program, activation_size_table(5)).pool_bytes[RankId(0)], 5);
 }
 
-TEST(SlotPlan, AsManySlotsAsMicrobatchesInFlight) {
+TEST(SlotPlan, AsManySlotsAsLiveActivations) {
   const Program program = one_rank(4, {"0F0", "0F1", "0B0", "0F2", "0B1", "0F3", "0B2", "0B3"});
   EXPECT_EQ(plan_of(program, activation_size_table(5)).pool_bytes[RankId(0)], 10);
 }

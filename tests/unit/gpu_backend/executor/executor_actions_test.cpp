@@ -139,7 +139,7 @@ Schedule bidirectional() {
   return schedule_of(Pipeline::make(spec).value(), {"0F0 3F1 3B1 0B0", "2F1 1F0 1B0 2B1"});
 }
 
-TEST(ExecutorActions, WeightGroupsAreSummedOverTheirRanks) {
+TEST(ExecutorActions, SharedBlocksAreSummedOverTheirRanks) {
   const Program program = lowered(bidirectional(), {.reduce_grad = true});
   EXPECT_TRUE(contains(program, OpKind::reduce_grad));
   EXPECT_EQ(against_reference(program, unverified()), "equal");
@@ -160,7 +160,7 @@ TEST(ExecutorActions, SharesThatNobodyReducesAddUpToTheReference) {
   EXPECT_NE(result.gradients[0].values, result.gradients[1].values);
 }
 
-TEST(ExecutorActions, WeightGroupsAreUpdatedAlikeOnAllRanks) {
+TEST(ExecutorActions, SharedBlocksAreUpdatedAlikeOnAllRanks) {
   RunOptions options = unverified();
   options.steps = 3;
   EXPECT_EQ(against_reference(

@@ -18,7 +18,7 @@ namespace ppsim::test {
 using namespace gpu_backend;
 namespace {
 
-Program lowered_schedule(const std::string& name, int ranks = 2, int microbatches = 4) {
+Program program_named(const std::string& name, int ranks = 2, int microbatches = 4) {
   return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
 }
 
@@ -32,18 +32,18 @@ std::string failure(const Program& program, FakeGpuOptions gpu_options, const Fa
 }
 
 TEST(GpuExecute, AFullDeviceIsNamed) {
-  const std::string message = failure(lowered_schedule("1f1b"), {.devices = 2, .memory = 256}, {});
+  const std::string message = failure(program_named("1f1b"), {.devices = 2, .memory = 256}, {});
   EXPECT_EQ(message.rfind("rank 0: allocating ", 0), 0U) << message;
   EXPECT_NE(message.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << message;
 }
 
 TEST(GpuExecute, TooFewDevicesAreNamed) {
-  EXPECT_EQ(failure(lowered_schedule("1f1b"), {.devices = 1}, {}),
+  EXPECT_EQ(failure(program_named("1f1b"), {.devices = 1}, {}),
             "2 ranks, 1 on a device, need 2 devices; there are 1");
 }
 
 TEST(GpuExecute, RanksShareADeviceInParts) {
-  const Program program = lowered_schedule("1f1b", 4, 4);
+  const Program program = program_named("1f1b", 4, 4);
   FakeGpu gpu({.devices = 1});
   FakeRunOptions options;
   options.cuda.transport = CudaTransport::copy;
@@ -52,7 +52,7 @@ TEST(GpuExecute, RanksShareADeviceInParts) {
   ASSERT_TRUE(result) << to_string(result.error());
   EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
   options.cuda.ranks_per_device = 32;
-  EXPECT_EQ(failure(lowered_schedule("1f1b", 32, 32), {.devices = 1}, options),
+  EXPECT_EQ(failure(program_named("1f1b", 32, 32), {.devices = 1}, options),
             "32 ranks do not fit on a device with 132 multiprocessors");
   options.cuda.transport = CudaTransport::nccl;
   EXPECT_EQ(failure(program, {.devices = 1}, options),
@@ -64,7 +64,7 @@ TEST(GpuExecute, APeerThatNeverConnectsIsNamed) {
   options.tamper = [](GpuApi& api) {
     api.nccl.receive = [](void*, std::size_t, int, int, ncclComm*, CUstream_st*) { return kNcclSuccess; };
   };
-  EXPECT_EQ(failure(lowered_schedule("1f1b"), {.devices = 2}, options),
+  EXPECT_EQ(failure(program_named("1f1b"), {.devices = 2}, options),
             "connecting rank 0 to rank 1 in communicator 0>1: the other ranks do not come");
 }
 
@@ -86,7 +86,7 @@ TEST(GpuExecute, APeerThatConnectsSlowlyIsWaitedFor) {
     };
   };
   FakeGpu gpu({.devices = 4});
-  const auto result = run_on_fake(gpu, lowered_schedule("1f1b", 4), NullModel(), options);
+  const auto result = run_on_fake(gpu, program_named("1f1b", 4), NullModel(), options);
   ASSERT_TRUE(result) << to_string(result.error());
   EXPECT_GE(*late, 300'000'000'000);
 }
@@ -100,7 +100,7 @@ TEST(GpuExecute, AnErrorOfTheDeviceNamesTheRank) {
       return ++*queries == 20 ? kUncorrectable : query(event);
     };
   };
-  const std::string message = failure(lowered_schedule("1f1b"), {.devices = 2}, options);
+  const std::string message = failure(program_named("1f1b"), {.devices = 2}, options);
   EXPECT_EQ(message.rfind("rank ", 0), 0U) << message;
   EXPECT_NE(message.find("the device: CUDA_ERROR"), std::string::npos) << message;
 }
@@ -120,7 +120,7 @@ std::string failure_after(Nanoseconds time, const CudaOptions& cuda, FakeGpuOpti
       return *begin && now() >= **begin + time ? kIllegalAddress : query(event);
     };
   };
-  return failure(lowered_schedule("gpipe"), machine, options);
+  return failure(program_named("gpipe"), machine, options);
 }
 
 TEST(GpuExecute, AnErrorOfTheDeviceNamesWhatWasInFlightOnIt) {
@@ -154,7 +154,7 @@ TEST(GpuExecute, AnErrorOfACommunicatorNamesRankAndCommunicator) {
     };
   };
   options.steps = 3;
-  const std::string message = failure(lowered_schedule("1f1b"), {.devices = 2}, options);
+  const std::string message = failure(program_named("1f1b"), {.devices = 2}, options);
   EXPECT_EQ(message.rfind("rank ", 0), 0U) << message;
   EXPECT_NE(message.find("NCCL"), std::string::npos) << message;
 }
@@ -169,14 +169,14 @@ TEST(GpuExecute, AnErrorOfAnActionNamesIt) {
       return mark.in_action("1B0") ? 1 : fill(memory, value, bytes, stream);
     };
   };
-  const std::string message = failure(lowered_schedule("1f1b"), {.devices = 2}, options);
+  const std::string message = failure(program_named("1f1b"), {.devices = 2}, options);
   EXPECT_EQ(message.rfind("rank 1: 1B0: filling memory: ", 0), 0U) << message;
 }
 
 TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
-  ProgramDraft draft = to_draft(lowered_schedule("1f1b"));
+  ProgramDraft draft = to_draft(program_named("1f1b"));
   draft.rows[RankId(0)][0].blocking = true;
-  const Program program = ProgramBuilder::build(lowered_schedule("1f1b").pipeline(), draft).value();
+  const Program program = ProgramBuilder::build(program_named("1f1b").pipeline(), draft).value();
   FakeRunOptions options;
   FakeGpu streamed(devices_for(program));
   EXPECT_EQ(run_on_fake(streamed, program, NullModel(), options).value().outcome, RunOutcome::finished);
@@ -187,7 +187,7 @@ TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
 }
 
 TEST(GpuExecute, AGraphHasNoOrderInOneHardwareQueue) {
-  const Program program = lowered_schedule("1f1b");
+  const Program program = program_named("1f1b");
   FakeGpuOptions machine = devices_for(program);
   machine.one_queue = true;
   FakeRunOptions options{.cuda = {.host_threads = false, .one_hardware_queue = true}};

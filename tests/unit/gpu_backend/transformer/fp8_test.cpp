@@ -266,7 +266,7 @@ TEST(Fp8Transformer, WeightsAreRoundedWhenTheyChangeAndByNoOtherAction) {
   EXPECT_EQ(found.at("1OPT0"), (kSteps + 1) * kMatrices);
 }
 
-/// pipedream has a version of the weights for each microbatch in flight: every one comes with its copies.
+/// pipedream has a version of the weights for each live activation: every one comes with its copies.
 TEST(Fp8Transformer, EveryVersionOfTheWeightsIsThereInFp8) {
   const Program program = lower(generate("pipedream", {.ranks = 2, .microbatches = 4}).value(), {}).value();
   std::vector<std::vector<std::byte>> bits;

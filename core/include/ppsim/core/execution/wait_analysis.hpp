@@ -84,7 +84,7 @@ class WaitAnalysis {
   const Program& program_;
   const ExecutionGraph& graph_;
   RunState state_;
-  std::vector<char> out_;       ///< per message: transferred (rendezvous), on its way (credits)
+  std::vector<char> out_;       ///< per message: transferred (rendezvous), in flight (credits)
   std::vector<char> received_;  ///< per message
 };
 

@@ -21,7 +21,7 @@ struct StageEdge {
   friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
 };
 
-/// The stages that own one parameter block. More than one stage is a weight group: their gradients are
+/// The stages that own one parameter block. Of more than one stage it is a shared block: their gradients are
 /// summed across ranks.
 struct ParameterBlock {
   std::vector<StageId> stages;

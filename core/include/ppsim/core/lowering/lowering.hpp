@@ -37,7 +37,7 @@ struct LoweringOptions {
   bool unshard_turns = false;
   bool reduce_grad = false;  ///< REDUCE_GRAD after the last B or W of a block on a rank
   bool reduce_each_microbatch =
-      false;                ///< REDUCE_GRAD of weight groups for each microbatch; needs `reduce_grad`
+      false;                ///< REDUCE_GRAD of shared blocks for each microbatch; needs `reduce_grad`
   bool optimizer = false;   ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
   bool clip = false;        ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
   int send_done_delay = 0;  ///< of the Program

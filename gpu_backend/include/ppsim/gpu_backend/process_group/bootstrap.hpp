@@ -61,7 +61,7 @@ class Bootstrap {
   [[nodiscard]] Expected<void> barrier(Timeout timeout = {}) {
     return allgather("", timeout).map([](const std::vector<std::string>&) {});
   }
-  /// Process 0 alone: it is on its way, and the timeout of those that wait for it begins again.
+  /// Process 0 alone: it is at work, and the timeout of those that wait for it begins again.
   virtual void send_heartbeat() = 0;
   /// Process 0 alone: says so again and again, for as long as the thread is there.
   [[nodiscard]] std::jthread at_work();

@@ -65,7 +65,7 @@ class StageModel {
  public:
   virtual ~StageModel() = default;
 
-  /// Refuses a pipeline with stages, routes, slices or weight groups that this model cannot run.
+  /// Refuses a pipeline with stages, routes, slices or shared blocks that this model cannot run.
   /// Errors: bad_argument naming them.
   [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
   /// Refuses a Program of such a pipeline with actions that this model cannot run.
@@ -121,7 +121,7 @@ class CpuStageModel : public StageModel {
   /// Runs OPT: one update of the parameters of a block from its summed gradients, scaled by `gradient_scale`.
   virtual void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
                       std::span<std::byte> optimizer_state, double gradient_scale) const = 0;
-  /// into += from, element by element: the sum of REDUCE_GRAD over the ranks of a weight group.
+  /// into += from, element by element: the sum of REDUCE_GRAD over the ranks of a shared block.
   virtual void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const = 0;
   /// Squared norm of gradients, for clipping; 0 in integer-exact arithmetic.
   [[nodiscard]] virtual double squared_norm(std::span<const std::byte> gradients) const = 0;

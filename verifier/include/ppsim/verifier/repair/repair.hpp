@@ -59,13 +59,13 @@ struct RepairOptions {
   std::vector<ChangeKind> kinds = {ChangeKind::move, ChangeKind::group, ChangeKind::split};
 };
 
-/// The fewest changes after which a Program does not hang, after those that undo a mix-up: where the messages
-/// of a channel are received in another order than they are sent in, receives move forward until they are
-/// not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the wait graph of the
-/// changed Program finds the next ones. What comes out is verified from scratch: every property that was
-/// proved before is still proved. Of sets as small the one is taken that moves rather than groups, and groups
-/// rather than splits. A move takes one communication past others that it shares no channel with, not past
-/// what it depends on or what depends on it; what follows it then is dropped from its `after` list.
+/// The fewest changes after which a Program does not hang, after those that undo a mismatch: where the
+/// messages of a channel are received in another order than they are sent in, receives move forward until
+/// they are not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the execution
+/// graph of the changed Program finds the next ones. What comes out is verified from scratch: every property
+/// that was proved before is still proved. Of sets as small the one is taken that moves rather than groups,
+/// and groups rather than splits. A move takes one communication past others that it shares no channel with,
+/// not past what it depends on or what depends on it; what follows it then is dropped from its `after` list.
 /// Requires: kinds do not hold `credit`, see fewest_credits.
 [[nodiscard]] RepairAnswer repair(const Program& program, const RepairOptions& options = {});
 
