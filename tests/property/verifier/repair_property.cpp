@@ -55,8 +55,8 @@ RepairAnswer repair_within_budget(const Program& program, RepairOptions options)
   return answer;
 }
 
-/// The list with its item `from` at place `to`; nothing where another item would come after what stands
-/// behind it. The item gives up what it would come after itself.
+/// The list with its item `from` at place `to`; nothing where another item would come after what
+/// follows it. The item gives up what it would come after itself.
 std::optional<std::vector<InstructionDraft>> with_move(const std::vector<InstructionDraft>& row, int from,
                                                        int to) {
   std::vector<int> order;

@@ -140,7 +140,7 @@ class CommunicationRow {
     PPSIM_ASSIGN_OR_RETURN(auto instruction, draft_of(pipeline_, cells_, cell));
     if (cell.waits) return add_wait(instruction.actions[0], cell);
     const auto position = static_cast<int>(instructions_.size());
-    if (instruction.form == InstructionForm::single) under_way_[instruction.actions[0]] = position;
+    if (instruction.form == InstructionForm::single) started_[instruction.actions[0]] = position;
     instructions_.push_back(std::move(instruction));
     return {};
   }
@@ -151,15 +151,15 @@ class CommunicationRow {
  private:
   /// PyTorch refuses such waits too: one needs what it waits for before it, and each is waited for once.
   Expected<void> add_wait(const Action& action, const TorchCell& cell) {
-    const auto found = under_way_.find(action);
-    if (found == under_way_.end()) {
+    const auto found = started_.find(action);
+    if (found == started_.end()) {
       return cells_.at(
           cell, text_error("a wait for nothing", cell.text,
                            action_text(pipeline_, action) + " before it in its row, and no other wait for it")
                     .value());
     }
     waits_.push_back({found->second, static_cast<int>(instructions_.size())});
-    under_way_.erase(found);
+    started_.erase(found);
     return {};
   }
 
@@ -167,7 +167,7 @@ class CommunicationRow {
   const TorchCells& cells_;
   std::vector<InstructionDraft> instructions_;
   std::vector<TorchWait> waits_;
-  std::map<Action, int> under_way_;
+  std::map<Action, int> started_;
 };
 
 Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cells,

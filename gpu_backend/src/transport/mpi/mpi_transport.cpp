@@ -329,8 +329,8 @@ bool MpiTransport::gather_contributions(Group& group) {
   return moved || all;
 }
 
-/// The call of another rank, as the lowest member sees it: with the bytes that it gave, in the pieces of
-/// one's own.
+/// The call of another rank, as the lowest member sees it: with the bytes that it gave, in the same
+/// pieces as its own.
 CollectiveCall MpiTransport::call_of(RankId rank, const CollectiveCall& own, std::span<std::byte> given) {
   CollectiveCall call = own;
   call.rank = rank;

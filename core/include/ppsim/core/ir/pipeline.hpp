@@ -124,8 +124,7 @@ class Pipeline {
     return info(kind).microbatch == MicrobatchUse::update ||
            (kind == OpKind::collective && spec_.collectives[CollectiveId(subject)].per_update());
   }
-  /// The update whose gradients a REDUCE_GRAD sums, or that an OPT makes; -1 for that of a padding
-  /// microbatch.
+  /// The update whose gradients a REDUCE_GRAD sums, or that an OPT makes; -1 for padding.
   [[nodiscard]] int update_of(const Action& action) const {
     return counts_updates(action.kind, action.subject) ? action.update() : spec_.update[action.mb()];
   }
