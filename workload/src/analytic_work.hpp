@@ -32,7 +32,7 @@ inline constexpr double kFloat32 = 4;
   return model;
 }
 
-/// GPUs that share an expert where experts have a group of their own.
+/// GPUs that share an expert where experts have their own group.
 [[nodiscard]] inline int expert_split(const Workload& workload) {
   return workload.stack.split_experts && workload.parallelism.expert > 1 ? workload.parallelism.tensor : 1;
 }
@@ -49,15 +49,14 @@ struct StageShare {
 struct LayerWork {
   double saved_for_input = 0;
   double saved_for_weight = 0;
-  double cheap_saved = 0;  ///< of saved_for_weight: norms and activation functions, from what I needs
-  double core_saved = 0;   ///< of saved_for_input: what only the attention core needs
-  double weight_products =
-      0;                ///< what products that add to main gradients return beside: once for each shape
-  double up_saved = 0;  ///< of saved_for_input: what up-projections of latent attention make
+  double cheap_saved = 0;  ///< of saved_for_weight: norms and activation functions, from tensors that I needs
+  double core_saved = 0;   ///< of saved_for_input: needed by the attention core alone
+  double weight_products = 0;  ///< extra results of products that add to main gradients: once for each shape
+  double up_saved = 0;         ///< of saved_for_input: outputs of the up-projections of latent attention
   double projections_saved = 0;  ///< of saved_for_input: queries, keys and values
   double statistics_saved = 0;   ///< of saved_for_input: of the softmax
-  double residual_saved = 0;     ///< of saved_for_input: what goes into the second norm
-  double gates_saved = 0;        ///< of saved_for_input: what goes into the activation function
+  double residual_saved = 0;     ///< of saved_for_input: input of the second norm
+  double gates_saved = 0;        ///< of saved_for_input: input of the activation function
   double layers = 0;             ///< that this is the sum of
   double inner_gradients = 0;
   double parameters = 0;         ///< but for experts

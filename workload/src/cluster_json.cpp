@@ -53,7 +53,7 @@ Expected<void> check_dense(const JsonFile& file, const GpuDescription& gpu) {
   return {};
 }
 
-/// What products reach is at most the peak.
+/// Checks that the achievable rates of matrix products are at most the peak.
 Expected<void> check_achievable(const JsonFile& file, const GpuDescription& gpu) {
   for (const auto& [key, achieved, peak] :
        {std::tuple{"bf16_achievable_tflops", gpu.bf16_achievable_tflops, gpu.bf16_tflops},

@@ -39,7 +39,7 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
 
 std::string field_names() { return joined(keys_in(kFields)); }
 
-/// What a name has overridden so far.
+/// The fields that a name has overridden so far, with their values.
 using Overridden = std::map<std::string_view, std::int64_t>;
 
 Expected<void> override_field(ModelDescription& model, std::string_view assignment, Overridden& said) {
@@ -167,9 +167,9 @@ Expected<ModelDescription> with_fields(const ModelDescription& model, std::strin
     PPSIM_RETURN_IF_ERROR(override_field(changed, assignments.substr(0, comma), said));
     assignments = comma == std::string_view::npos ? std::string_view() : assignments.substr(comma + 1);
   }
-  // Where each head has keys and values of its own, more heads do, too.
+  // If each head has its own keys and values, so do additional heads.
   if (model.kv_heads == model.heads && !said.contains("kv_heads")) changed.kv_heads = changed.heads;
-  // Of latent attention every head hands on values.
+  // With latent attention every head passes values on.
   if (said.contains("v_head") && !said.contains("head_dim")) changed.head_dim = changed.v_head;
   PPSIM_RETURN_IF_ERROR(check_model(changed));
   return changed;

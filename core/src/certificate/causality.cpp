@@ -11,8 +11,8 @@ constexpr std::size_t kMaxTracksAtOnce = 64;              // that are followed t
 constexpr std::size_t kMaxCounts = std::size_t{1} << 25;  // held at once
 constexpr std::size_t kNowhere = ~std::size_t{0};
 
-/// How far some tracks have come for certain at the items of a stretch of the order. Nothing is known of what
-/// comes before the stretch, so what the clocks say holds.
+/// How far some tracks have certainly come at the items of a stretch of the order. The clocks assume nothing
+/// about the order before the stretch, so they are lower bounds.
 class CausalityPass {
  public:
   using Clock = std::span<std::int32_t>;
@@ -81,13 +81,13 @@ class CausalityPass {
     tracks_.for_each_part(id, [&](CertificateTracks::Part part) { reach(row, part); });
   }
 
-  /// Whether an end of a message is within the stretch. What lies before it is not looked at.
+  /// Whether an end of a message is within the stretch. Messages before it are ignored.
   [[nodiscard]] bool is_near(std::size_t m) const {
     const Message& message = graph_.messages[m];
     return has(instruction_[message.send.index()]) || has(instruction_[message.receive.index()]);
   }
 
-  /// That the message before it is out goes without saying: its ends have the same queues.
+  /// Skips the message before it: its ends have the same queues.
   std::size_t sent(std::size_t m) {
     std::size_t& known = message_[m * tracks_.events()];
     if (has(known)) return known;

@@ -113,8 +113,8 @@ void CertificateClocks::complete(InstructionId id) {
   });
 }
 
-/// That the message before it is out goes without saying: its ends have the same queues, so they are complete
-/// when these start, or start with them in one group.
+/// Skips the message before it: its ends have the same queues, so they are complete when these start, or
+/// start with them in one group.
 void CertificateClocks::send(std::size_t m) {
   if (std::exchange(over_[m * tracks_.events()], 1) != 0) return;
   const Message& message = graph_.messages[m];
@@ -149,7 +149,7 @@ void CertificateClocks::receive(std::size_t m) {
   exchange(m, 1);
 }
 
-/// Each end hears what the other knows of the channels between them, and both that the event is over.
+/// Each end learns what the other knows of the channels between them, and both learn that the event is over.
 void CertificateClocks::exchange(std::size_t m, Event event) {
   for (const int side : {0, 1}) learn(m, event, side);
   for (const int side : {0, 1}) {

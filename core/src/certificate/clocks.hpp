@@ -11,13 +11,13 @@
 
 namespace ppsim {
 
-/// How far the tracks of a rank have come for certain when its instructions start and complete.
+/// How far the tracks of a rank have certainly come when its instructions start and complete.
 ///
-/// A rank counts its own tracks alone. Where two ranks meet in a message, each takes over how far the other
-/// knows the channels between them to have come, and with it everything that it knew itself by then. So
-/// nothing is lost that comes back the way it went: on a chain all that holds is found. What went around a
-/// ring, or through a collective, may hold and is not known here. Takes time and memory of the Program alone.
-/// Shares nothing with the ClockPlan that claims are made with, so that it can contradict them.
+/// A rank counts only its own tracks. When two ranks meet in a message, each learns how far the other knows
+/// the channels between them to have come, and with that everything that it knew itself by then. So on a
+/// chain, where knowledge comes back the way it went, every true bound is found. A bound that follows around
+/// a ring, or through a collective, may be missed. Time and memory depend on the Program alone.
+/// It shares no code with the ClockPlan that makes the claims, so that it can contradict them.
 class CertificateClocks {
  public:
   /// Requires: `order` holds for the graph (check_certificate_order).
@@ -36,7 +36,7 @@ class CertificateClocks {
     tracks_.for_each_part(
         id, [&](CertificateTracks::Part part) { visit(place(tracks_.rank_of(id), part), part); });
   }
-  /// Nothing is known of a track without a place.
+  /// The place of a track that is not counted.
   static constexpr int kUntracked = -1;
 
  private:
@@ -45,7 +45,7 @@ class CertificateClocks {
   /// One end of a channel.
   struct End {
     int place = kUntracked;  ///< of the first of its tracks in the clocks of its rank
-    std::size_t rows = 0;    ///< what the rank knows of itself at the events of the channel's messages
+    std::size_t rows = 0;    ///< where the rank's clocks at the events of the channel's messages begin
   };
 
   [[nodiscard]] int place(RankId rank, CertificateTracks::Part part) const;

@@ -57,7 +57,7 @@ class RankWalk {
     launches_.clear();
   }
 
-  /// What others of the rank may wait for wherever they stand.
+  /// Records what an instruction provides: others of the rank may wait for it, before or after it.
   void look_at(InstructionId id) {
     const std::span<const Action> actions = program_.actions(id);
     all_single_ = all_single_ && actions.size() == 1 && program_.after(id).empty() &&
@@ -112,7 +112,7 @@ class RankWalk {
   }
 
   /// visit, of such a rank, where an instruction waits for one result beside its queue, as nearly all do.
-  /// What it needs of its own queue is there when the one before it is complete.
+  /// Everything that it needs from its own queue is complete once the instruction before it is.
   void visit_alone(InstructionId id) {
     const Action& action = program_.actions(id).front();
     const std::int8_t serial = serial_queue_of(id);
@@ -323,8 +323,8 @@ class RankWalk {
   std::string impossible_;
 };
 
-/// Memory for the waits of so many instructions. Who starts the threads asks for it: memory that a thread
-/// asks for itself is used by no one after it.
+/// Memory for the waits of so many instructions, allocated by the thread that starts the others: nobody
+/// reuses the memory that one of those allocates.
 ExecutionGraph room_for_waits(const TransportCapabilities& capabilities, std::size_t size) {
   ExecutionGraph graph;
   graph.capabilities = capabilities;
@@ -341,7 +341,7 @@ void add_rank_waits(const Program& program, const RankRange& ranks, ExecutionGra
   for (RankId rank = ranks.first; rank < ranks.last; rank = next(rank)) walk.run(rank);
 }
 
-/// Adds what was made of the ranks that follow.
+/// Appends the waits of the ranks that follow.
 void append(ExecutionGraph& graph, const ExecutionGraph& more) {
   const auto before = static_cast<std::uint32_t>(graph.predecessors.size());
   for (std::size_t i = 1; i < more.predecessor_begin.size(); ++i)
@@ -366,12 +366,12 @@ ExecutionGraph build_execution_graph(const Program& program, const TransportCapa
   const std::vector<RankRange> ranges = rank_ranges(program);
   std::vector<ExecutionGraph> parts;
   for (const RankRange& range : ranges) {
-    // The first takes the waits of the others; what is not used takes no memory.
+    // The first takes the waits of the others; unused room takes no memory.
     const std::size_t begin = program.first(range.first).index();
     parts.push_back(room_for_waits(capabilities,
                                    begin == 0 ? program.size() : program.first(range.last).index() - begin));
   }
-  // Instructions wait for others of their own rank alone, so that ranks are walked apart.
+  // Instructions wait only for others of their own rank, so each rank can be walked alone.
   MessageMaker messages(program, ranges);
   all_at_once(ranges.size(), [&](std::size_t i) {
     add_rank_waits(program, ranges[i], parts[i]);

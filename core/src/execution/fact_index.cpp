@@ -19,7 +19,8 @@ FactIndex::FactIndex(const Pipeline& pipeline, OneRank)
   }
 }
 
-/// What an action of the rank provides and waits for; all that it provides is in the tables.
+/// Finds what an action of the rank waits for, and the cells of the tables that it fills. Requires: all that
+/// it provides has been added, so that the tables exist.
 void FactIndex::find(const Action& action, RankId rank, Pass& pass) {
   if (!pass.is_found) find_needs(action, rank, pass);
   std::array<InstructionId*, 2> provided = {};

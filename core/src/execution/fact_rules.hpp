@@ -5,8 +5,8 @@
 
 #include "ppsim/core/execution/facts.hpp"
 
-/// What a visitor does with a fact is a switch over its kind, which the rules below name: compiled in their
-/// place, nothing is left of the switch. g++ does not see that by itself where there are many places.
+/// A visitor switches over the kind of a fact, which the rules below name: inlined into them, nothing is left
+/// of the switch. g++ does not inline a visitor that is called in many places unless it is told to.
 #define PPSIM_IN_PLACE __attribute__((always_inline))
 
 namespace ppsim {
@@ -15,7 +15,7 @@ namespace ppsim {
   return {kind, a.subject, a.microbatch, a.slice, -1};
 }
 
-/// Whether what names a fact of this kind waits for it even where nothing provides it.
+/// Whether an action that requires a fact of this kind waits for it even where nothing provides it.
 [[nodiscard]] constexpr bool is_always_required(FactKind kind) {
   return kind == FactKind::forward_done || kind == FactKind::backward_done || kind == FactKind::weight_done ||
          kind == FactKind::received_forward || kind == FactKind::received_backward;

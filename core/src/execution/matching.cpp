@@ -34,7 +34,7 @@ class MessageMaker::ChannelIndex {
   }
 
  private:
-  /// What a communicator was asked for last: nearly always what it is asked for next.
+  /// The last channel that was looked up on a communicator: nearly always the next one, too.
   struct Recent {
     RankId source;
     RankId destination;
@@ -62,7 +62,7 @@ MessageMaker::MessageMaker(const Program& program, const std::vector<RankRange>&
       ranges_(ranges),
       parts_(ranges.size()),
       message_begin_(vector_by_all_processors(program.size() + 1, std::uint32_t{0})) {
-  // Asked for by who starts the threads: memory that a thread asks for itself is used by no one after it.
+  // Allocated by the thread that starts the others: nobody reuses the memory that one of those allocates.
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const std::size_t size = program.first(ranges[i].last).index() - program.first(ranges[i].first).index();
     parts_[i].ends.reserve(size);
@@ -70,7 +70,7 @@ MessageMaker::MessageMaker(const Program& program, const std::vector<RankRange>&
 }
 
 void MessageMaker::count(std::size_t range) {
-  Part part = std::move(parts_[range]);  // those of other threads lie beside it in a line of the caches
+  Part part = std::move(parts_[range]);  // avoids false sharing with the parts of other threads
   ChannelIndex channel_of(program_, part.channels);
   const Pipeline& pipeline = program_.pipeline();
   for (RankId rank = ranges_[range].first; rank < ranges_[range].last; rank = next(rank)) {
@@ -160,7 +160,7 @@ void MessageMaker::place(std::size_t range, std::uint32_t ends_before,
   parts_[range].ends = {};
 }
 
-/// Says of each message of a channel what it waits for, and whether its ends match.
+/// Sets for each message of a channel what it waits for, and whether its ends match.
 void MessageMaker::link(const Channel& channel, ExecutionGraph& graph) const {
   const auto credits = static_cast<std::uint32_t>(graph.capabilities.credits.value_or(0));
   for (std::uint32_t nth = 0; nth < std::max(channel.sends, channel.receives); ++nth) {

@@ -25,7 +25,7 @@ std::optional<OpKind> return_of(OpKind kind) {
   return std::nullopt;
 }
 
-/// What has come to the cells of a rank and gone from them: a bit for each kind.
+/// The arrivals and departures of the cells of a rank: a bit for each kind.
 class CellTraffic {
  public:
   explicit CellTraffic(const Pipeline& pipeline)
@@ -67,11 +67,11 @@ class CellTraffic {
   std::vector<std::uint32_t> kinds_;
 };
 
-/// What the rules that look at one rank after another find, each in the order of the ranks.
+/// The violations of the rules that look at one rank after another, each in the order of the ranks.
 struct RankViolations {
-  std::vector<Violation> order;         ///< waits for what stands later
+  std::vector<Violation> order;         ///< waits for later instructions
   std::vector<Violation> participants;  ///< collectives on a communicator of others
-  std::vector<Violation> counts;        ///< what is there twice, or is not undone
+  std::vector<Violation> counts;        ///< actions that occur twice, or are not undone
 };
 
 Violation violation(const Program& program, InstructionId id, const std::string& why) {
@@ -107,7 +107,7 @@ class RankChecker {
     }
   }
 
-  /// Who must take part for the collective to mean what it says.
+  /// The ranks that must take part in a collective.
   [[nodiscard]] std::vector<RankId> participants(const Action& action, RankId rank) const {
     if (action.kind == OpKind::collective) return pipeline_.spec().collectives[action.collective()].members;
     std::vector<RankId> ranks = {rank};
@@ -201,7 +201,7 @@ class RankChecker {
   RankViolations found_;
 };
 
-/// Checks that what meets others meets them all.
+/// Checks that every SEND, RECV and collective meets all its counterparts.
 class CounterpartChecker {
  public:
   CounterpartChecker(const Program& program, const ExecutionGraph& graph)

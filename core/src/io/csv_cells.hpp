@@ -58,7 +58,7 @@ class CsvReader {
 
   std::string_view text_;
   const std::string& file_;
-  std::string quoted_;  ///< what the last quoted cell says
+  std::string quoted_;  ///< the text of the last quoted cell
   bool is_quoted_ = false;
   bool in_row_ = false;
   int line_ = 0;

@@ -21,10 +21,10 @@ bool is_cell_fact(FactKind kind) {
   return kind == FactKind::forward_done || kind == FactKind::backward_done || kind == FactKind::weight_done;
 }
 
-/// What is wrong with rows.
+/// The rules that rows break.
 struct Findings {
-  Rules rows;   ///< with what stands in them
-  Rules order;  ///< with its order, in rows that hold what they should
+  Rules rows;   ///< about the content of rows
+  Rules order;  ///< about the order in rows with the right content
 };
 
 template <class... Parts>
@@ -130,8 +130,8 @@ class RowChecker {
   Findings found_;
 };
 
-/// F and B of all that a rank computes, which is what most rows hold. All rows together have room for no more
-/// than kMax: a file may name more microbatches and ranks than there is memory for, and hold few actions.
+/// The number of F and B of a rank, which most rows consist of. All rows together get room for at most kMax:
+/// a file with few actions may name more microbatches and ranks than fit into memory.
 std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
   constexpr std::size_t kMax = std::size_t{1} << 23U;
   const std::size_t passes =

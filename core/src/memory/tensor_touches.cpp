@@ -217,7 +217,7 @@ void Collector::receive_output(const Action& a) {
   own(Touch::write, TensorKind::boundary_input, a);
 }
 
-/// With a send-done delay, what is sent is in use until so many later sends of the channel are complete.
+/// With a send-done delay, a sent tensor is in use until so many later sends of the channel are complete.
 void Collector::hold(const Action& a, CommunicatorId communicator) {
   const bool forward = a.kind == OpKind::send_forward;
   if ((!forward && a.kind != OpKind::send_backward) || program_.send_done_delay() == 0) return;
@@ -286,7 +286,7 @@ void Collector::weight_gradient(const Action& a) {
   }
 }
 
-/// The sum over ranks takes the place of what each had; that of a microbatch is added to those before.
+/// The sum over ranks replaces the gradients of each; that of a microbatch is added to those before.
 void Collector::reduction(const Action& a) {
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = a.subject};
   if (!pipeline_.spec().blocks[a.block()].reduced_each_microbatch)

@@ -15,8 +15,8 @@ enum class Touch : std::uint8_t {
   read_given,  ///< read; where nothing writes the tensor, it exists from the step's start
   write,
   save,     ///< write, by an F; not where an R writes the tensor
-  renew,    ///< write a new copy; what was touched before is another tensor
-  release,  ///< read; what is touched after is another tensor
+  renew,    ///< write a new copy; earlier touches are of another tensor
+  release,  ///< read; later touches are of another tensor
   exists,   ///< no instruction: allocated from the step's start
   keep,     ///< no instruction: allocated to the step's end
 };

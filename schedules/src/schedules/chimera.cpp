@@ -12,8 +12,8 @@
 //
 // direct            as they are;
 // forward-doubling  units of 2D microbatches whose F run two at a time, so that F and B take alike where B
-//                   takes twice an F; what is left over, up to D microbatches, is a unit as in direct. Twice
-//                   the activations. A doubled F is two F of successive microbatches directly after each
+//                   takes twice an F; a rest of up to D microbatches is a unit as in direct. Twice the
+//                   activations. A doubled F is two F of successive microbatches directly after each
 //                   other, each of which sends its output when it is done;
 // backward-halving  the same order: a microbatch here is what one B takes, half of what one F takes, so that
 //                   the two F that follow each other are the halves of the paper's microbatch.

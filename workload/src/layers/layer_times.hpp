@@ -21,12 +21,12 @@ struct PassTimes {
   double output = 0;          ///< of forward: behind attention, with the reduction of its output
   double gates = 0;           ///< of forward: first products of the MLP, with the gather of their input
   double exchange = 0;  ///< of forward, and of the input gradient again: with experts, hidden by nothing
-  double forward_slower = 0;  ///< that products take longer beside transfers
+  double forward_slower = 0;  ///< extra time of products beside transfers
   double input_slower = 0;
   double weight_slower = 0;
   double tensor_exchanges = 0;  ///< how many a forward has
-  double tensor_exchange = 0;   ///< what all of them take by themselves
-  double host = 0;              ///< that the host takes to launch the forward
+  double tensor_exchange = 0;   ///< time of all of them with nothing beside them
+  double host = 0;              ///< time that the host takes to launch the forward
 
   PassTimes& operator+=(const PassTimes& other) {
     forward += other.forward;

@@ -5,8 +5,8 @@
 namespace ppsim::workload {
 namespace {
 
-/// Layer by layer, from the input of each: the rest is there for one layer at a time. I makes all of it, and
-/// leaves to a W of its own what that needs.
+/// Layer by layer, from the input of each: the rest exists for one layer at a time. I remakes all of it, and
+/// keeps what a separate W needs.
 Remade save_by_policy(const CheckpointPolicy& keeps, PassTimes& times, LayerWork& work) {
   const double context = work.saved_for_weight - work.cheap_saved;
   double for_input = 0;
@@ -30,7 +30,7 @@ Remade save_by_policy(const CheckpointPolicy& keeps, PassTimes& times, LayerWork
 
 }  // namespace
 
-/// What selective recompute does not keep is for W, but what up-projections make, which I begins with.
+/// W remakes what selective recompute does not keep; only the outputs of up-projections are remade for I.
 Remade save_less(const SoftwareStack& stack, PassTimes& times, LayerWork& work) {
   if (stack.checkpoints) return save_by_policy(*stack.checkpoints, times, work);
   if (stack.selective == SelectiveRecompute::attention_core) {

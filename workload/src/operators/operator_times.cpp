@@ -77,8 +77,7 @@ double OperatorTimes::flash_attention(double flops, double heads, double sequenc
   return flops / std::min(rate, sustained(DataType::bf16)) + kernel_;
 }
 
-/// That a GPU multiplies in FP8 is taken to say that it is a Hopper or later, for which later kernels were
-/// made.
+/// A GPU with FP8 is assumed to be a Hopper or later, for which later kernels were written.
 double OperatorTimes::attention_slowdown(AttentionKernel kernel) const {
   if (kernel == AttentionKernel::flash) return 1;
   const double second = gpu_.fp8_tflops > 0 ? kFlash2OnHopper : 1;

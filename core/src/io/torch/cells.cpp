@@ -169,7 +169,7 @@ PassReader::PassReader(const Alphabet& alphabet) {
 TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
     : file_(std::move(file)), alphabet_(alphabet), passes_(alphabet) {}
 
-/// Rows that are read at the same time. Where a cell may be quoted, and so hold a line end, it is one part.
+/// The parts that are read at the same time: one only if a cell may be quoted and so contain a line end.
 std::vector<TorchCells::Part> TorchCells::parts_of(std::string_view text) {
   constexpr std::size_t kCell = 7;  // characters of a usual one
   if (text.find('"') != std::string_view::npos) return {{text, 0}};
@@ -186,7 +186,7 @@ std::vector<TorchCells::Part> TorchCells::parts_of(std::string_view text) {
   return parts;
 }
 
-/// What is wrong is left to a reader of the whole, which finds what stands first.
+/// Leaves errors to a reader of the whole file, which finds the first one.
 Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& file,
                                       const Alphabet& alphabet) {
   const std::vector<Part> parts = parts_of(text);
@@ -218,7 +218,7 @@ Expected<TorchCells> TorchCells::read_whole(std::string_view text, const std::st
 }
 
 Expected<void> TorchCells::read_rows(CsvReader reader) {
-  // An empty line between others is an idle rank; those at the end are what an editor leaves.
+  // An empty line between others is an idle rank; editors leave empty lines at the end.
   for (std::size_t lines = 1; reader.next_row(); ++lines) {
     for (;;) {
       if (lines == rows_.size()) add_passes(reader);

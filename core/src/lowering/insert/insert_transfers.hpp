@@ -16,7 +16,7 @@ class TransferInserter {
   /// Requires: pipeline and rows outlive it.
   TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times);
 
-  /// Fetches what `add` will read of an item that comes soon: steps of many ranks lie far from each other.
+  /// Prefetches what `add` will read of a later item: steps of many ranks lie far from each other.
   void expect(const EarliestTimes::Item& item) const {
     const Step* const step = &rows_[item.rank][as_size(item.position)];
     __builtin_prefetch(step);
@@ -35,7 +35,7 @@ class TransferInserter {
   IdVector<RankId, std::vector<std::int32_t>> line_of_step_;  ///< for rows that order steps by `after`
 };
 
-/// What a TransferInserter makes of the walk, which goes on while lines are added. With costs lines carry
+/// The lines that a TransferInserter makes of the walk, added while the walk goes on. With costs lines carry
 /// their times. Errors: those of the walk.
 [[nodiscard]] Expected<LineRows> insert_transfers(const Pipeline& pipeline, const StepRows& rows,
                                                   const CostTable* costs);

@@ -18,7 +18,7 @@ std::size_t reductions_of(const Pipeline& pipeline) {
   return as_size(some ? std::max(pipeline.updates(), pipeline.microbatches()) : pipeline.updates());
 }
 
-/// What passes make true is waited for in any case.
+/// False for passes: the facts that they make true are always required.
 bool provides_what_may_be_absent(OpKind kind) { return !is_pass(kind); }
 
 }  // namespace

@@ -50,7 +50,7 @@ class RowPlacer {
     }
   }
 
-  /// OFFLOAD and RESHARD bound how early what undoes them may stand.
+  /// OFFLOAD and RESHARD bound how early the action that undoes them may stand.
   void note_floor(std::size_t i, std::map<Action, std::int32_t>& floors) const {
     Action action = row_.action(i);
     if (action.kind == OpKind::offload) {
@@ -104,7 +104,7 @@ class RowPlacer {
 };
 
 /// Sorts a row by time, stably, by moving each line to its place among those before it. The walk has them
-/// nearly in order. False where it would take long: what is sorted so far stays, and equals keep their order.
+/// nearly in order. False where it would take long: lines sorted so far stay, and equals keep their order.
 bool sort_by_moving(LineRow& row) {
   constexpr std::size_t kMovesOfLine = 16;
   std::size_t moves = 0;

@@ -14,11 +14,11 @@
 
 namespace ppsim::lowering {
 
-/// What the steps of some rows wait for and make true, and when. What a pass needs and provides is found
-/// once for all microbatches where it has a number: microbatches follow each other in the tables of facts.
+/// The facts that the steps of some rows wait for and make true, with their times. For a pass with a number
+/// they are found once for all microbatches, which follow each other in the tables of facts.
 class StepFacts {
  public:
-  /// What a pass waits for and makes true, alike for all microbatches of its route.
+  /// The facts that a pass waits for and makes true, alike for all microbatches of its route.
   struct Pass {
     std::uint32_t first_need = 0;
     std::uint32_t last_need = 0;
@@ -75,8 +75,8 @@ class StepFacts {
       visit(provided_[i].rank);
     }
   }
-  /// Fetches what the passes of the microbatches that come next will read and write, of many ranks: no
-  /// processor foresees that by itself.
+  /// Prefetches the memory that the passes of the next microbatches will read and write: no processor
+  /// predicts that by itself for many ranks.
   void expect_after(const Pass& pass, std::int32_t microbatch) const {
     constexpr std::int32_t kOfLine = 8;  // times in a line of the cache
     if (microbatch % kOfLine != 0) return;

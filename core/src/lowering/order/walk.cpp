@@ -13,7 +13,7 @@
 namespace ppsim::lowering {
 namespace {
 
-/// Facts that make an update wait for what runs beside compute.
+/// Facts that make an update wait for communication, which runs beside compute.
 bool is_communicated(FactTimes::Place place) {
   const auto kind = static_cast<FactKind>(place.kind);
   return kind == FactKind::reduced || kind == FactKind::collected;
@@ -100,7 +100,7 @@ class Walker {
         first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
     head.computes = info(first.kind).resource == Resource::compute;
     if (!head.computes && !by_passes) head.start = state.compute_start;
-    // What runs beside compute together with other ranks, and the updates that wait for it.
+    // Communication runs beside compute; so do the updates that wait for it.
     head.is_passed = is_communication(first.kind) || head.fills_gaps;
     load_after(rank, state);
   }
@@ -224,7 +224,7 @@ class Walker {
     return !at_end(partner) && is_it(state.head) ? &state.head : nullptr;
   }
 
-  /// try_retire of a head of which load_pass has said what it is: nearly all there is.
+  /// try_retire of a head that load_pass has identified, as nearly all are.
   bool try_pass(RankId rank, RankState& state) {
     Pending& head = state.head;
     const Nanoseconds ready = facts_.ready_at(*head.pass, head.action.microbatch);

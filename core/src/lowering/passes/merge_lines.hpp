@@ -6,8 +6,8 @@
 
 namespace ppsim::lowering {
 
-/// What a TransferInserter makes of the walk, in the order of its times and, among equals, of the walk. Rows
-/// are made apart, by all processors: each is merged of its steps and of those of the ranks that send to it.
+/// The lines that a TransferInserter makes of the walk, ordered by its times and, at equal times, as the walk
+/// has them. All processors make rows, each row by merging its steps and those of the ranks that send to it.
 [[nodiscard]] LineRows merged_lines(const Pipeline& pipeline, const StepRows& rows, const PassTimes& times);
 
 }  // namespace ppsim::lowering

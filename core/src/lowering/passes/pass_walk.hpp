@@ -19,10 +19,10 @@ struct PassTime {
 /// By place in the row; idle steps have none.
 using PassTimes = IdVector<RankId, LargeVector<PassTime>>;
 
-/// What walk() makes of rows that hold nothing but passes, as most of any size do. Their times and sweeps do
-/// not depend on whose turn it is, so that a few ranks at a time go as far as they can while what they read
-/// is close: a sweep over many ranks waits for memory at every step.
-/// Nothing where walk() has to be asked: some step is more than a pass, or the rows wait for each other.
+/// The times that walk() gives to rows of passes alone, as most large ones are. Their times and sweeps do not
+/// depend on whose turn it is. So a few ranks at a time go as far as they can, while the data that they read
+/// is in the cache: a sweep over many ranks waits for memory at every step.
+/// Nothing where only walk() has an answer: some step is more than a pass, or the rows wait for each other.
 [[nodiscard]] std::optional<PassTimes> walk_passes(const Pipeline& pipeline, const StepRows& rows,
                                                    const CostTable* costs);
 

@@ -20,7 +20,7 @@ struct ScheduleParameters {
   int microbatches = 1;
   std::optional<int> chunks;  ///< stages per rank; empty: the schedule's default
   int slices = 1;
-  std::map<std::string, std::string> settings;  ///< what only some schedules have
+  std::map<std::string, std::string> settings;  ///< parameters that only some schedules have
   /// The costs of orders that follow costs (ScheduleInfo::uses_costs); empty: one unit for F, I and W of
   /// a stage, two for B, none for a transfer.
   std::optional<CostTable> costs;
@@ -67,7 +67,7 @@ struct ClosedForms {
 struct SettingInfo {
   std::string_view name;
   std::string_view meaning;   ///< and which values there are
-  std::string_view fallback;  ///< what holds where it is not given
+  std::string_view fallback;  ///< the value where it is not given
   /// Values that tests and tables try; a schedule may refuse some of them for some parameters.
   std::span<const std::string_view> examples = {};
 };
@@ -112,7 +112,7 @@ std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info);
 /// All schedules, in the order of schedules.def.
 [[nodiscard]] std::span<const ScheduleInfo> registered_schedules();
 
-/// Errors: bad_argument naming the schedules there are, and the one that was probably meant.
+/// Errors: bad_argument naming the schedules that exist, and the one that was probably meant.
 [[nodiscard]] Expected<const ScheduleInfo*> find_schedule(std::string_view name);
 
 /// Errors: bad_argument naming every parameter out of its range, every setting that the schedule does not

@@ -38,7 +38,7 @@ struct BuildingBlock {
 enum class Reordering : std::uint8_t {
   none,   ///< nothing: the order of the repeated block
   ranks,  ///< those that do not raise the peak of their rank
-  peak,   ///< what does not raise the peak over the ranks, as the paper has it
+  peak,   ///< those that do not raise the largest peak of all ranks, as in the paper
 };
 
 struct RepeatedBlockSpec {

@@ -22,8 +22,8 @@ struct TextError {
 
 /// A whole number from a formula of numbers, i, p and v with + - * / % and parentheses, where a product may
 /// be written without its sign (2i, 3(p-1)); / rounds down and % is never negative. Reads from `column` on,
-/// as far as the formula goes, and leaves `column` behind it. Errors: what is expected and found, a division
-/// by zero, a number beyond +-2^20.
+/// as far as the formula goes, and leaves `column` behind it. Errors: a syntax error with what is expected
+/// and found, a division by zero, a number beyond +-2^20.
 [[nodiscard]] tl::expected<int, TextError> read_formula(std::string_view text, std::size_t& column,
                                                         const FormulaNames& names);
 

@@ -9,9 +9,9 @@ namespace ppsim::schedules {
 /// perhaps shard 2 p + r of the input layer, on rank r.
 struct VocabularyLayout {
   CollectiveId softmax = CollectiveId(0);   ///< between S and T of all shards
-  CollectiveId gradient = CollectiveId(0);  ///< what B of the last stage waits for
-  CollectiveId embedding = {};  ///< what F of the first stage waits for where the input is sharded
-  int extra = 1;                ///< live activations of a rank beyond the p - r of 1F1B, one per barrier
+  CollectiveId gradient = CollectiveId(0);  ///< B of the last stage waits for it
+  CollectiveId embedding = {};              ///< F of the first stage waits for it where the input is sharded
+  int extra = 1;  ///< live activations of a rank beyond the p - r of 1F1B, one per barrier
   [[nodiscard]] bool two_barriers() const { return gradient != softmax; }
   [[nodiscard]] bool shards_input() const { return embedding.valid(); }
 };

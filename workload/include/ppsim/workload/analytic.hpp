@@ -29,11 +29,11 @@ struct Workload {
   SoftwareStack stack = {.name = "megatron-core"};
   bool whole_step = true;  ///< its end is part of the step: reduction of gradients, optimizer
   FittedConstants fitted;
-  Calibration calibration;  ///< what was measured of it
+  Calibration calibration;  ///< from measurements
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-/// The same work with what was measured, its constants included.
+/// The same work with a calibration, its constants included.
 [[nodiscard]] Workload calibrated(Workload workload, Calibration calibration);
 
 /// The work of a rank after its last microbatch. Gradients are reduced first, then their norm joins
@@ -48,7 +48,7 @@ struct StepEnd {
 /// gradient.
 struct GroupExchange {
   int count = 0;
-  Nanoseconds each = 0;  ///< by itself; where it is beside computation, more than what costs count of it
+  Nanoseconds each = 0;  ///< by itself; beside computation, more than the costs count of it
   bool beside = false;   ///< the stack runs it beside products
   friend bool operator==(const GroupExchange&, const GroupExchange&) = default;
 };
@@ -76,14 +76,14 @@ struct AnalyticCosts {
 };
 
 /// Times from shapes: the sum of every kernel of a stage and of the communication that it waits for. A
-/// product takes what was measured of its shape on this GPU, or the achievable rate where nothing was; norms,
-/// residuals, activation functions and softmax take their bytes; collectives within an NVLink domain what was
-/// measured of them, others latency and bytes over the links of their members. What a stack overlaps costs a
-/// share of its time. constants() lists every number that is none of the descriptions, and its source.
+/// product takes the measured time of its shape on this GPU, else the time at the achievable rate; norms,
+/// residuals, activation functions and softmax the time of their bytes; collectives within an NVLink domain
+/// their measured time, others latency and bytes over the links of their members. Work that a stack overlaps
+/// costs a share of its time. constants() lists every number that no description has, and its source.
 ///
 /// The layout says which layers stand on which stage of a route; the loss stands for final norm, head and
 /// loss. A multi-token prediction layer is one of the model's last layers, a product that halves two hidden
-/// states, an embedding of its own where its stage has none, and another pass of the head on the loss's
+/// states, a separate embedding where its stage has none, and another pass of the head on the loss's
 /// stage, to which its output travels beside the model's (2412.19437, section 2.2). I has the products for
 /// the input gradient, W those for the weights and their sums; B = I + W; R = F. F of a stage with an
 /// embedding or the loss also has the copies of its tokens or labels from the host, which a stack may hide;

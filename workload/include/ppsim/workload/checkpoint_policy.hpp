@@ -7,12 +7,12 @@
 namespace ppsim::workload {
 
 /// The tensors that a dense layer keeps beside its input for the backward, under a policy of jax.checkpoint
-/// around each layer; the backward of a layer begins with making the rest again. Norms, rotation and
-/// activation functions are made again always, the last product never: its output only enters the residual.
+/// around each layer; the backward of a layer begins by recomputing the rest. Norms, rotation and activation
+/// functions are always recomputed, the last product never: its output only enters the residual.
 struct CheckpointPolicy {
   std::string_view name;
   bool projections = false;  ///< queries, keys and values
-  bool context = false;      ///< what attention makes of them, with the statistics of its softmax
+  bool context = false;      ///< the output of attention, with the statistics of its softmax
   bool output = false;       ///< the product behind attention
   bool gates = false;        ///< the first products of the MLP
   friend bool operator==(const CheckpointPolicy&, const CheckpointPolicy&) = default;

@@ -14,7 +14,7 @@ namespace ppsim::workload {
 struct GpuDescription {
   std::string name;
   double bf16_tflops = 0;             ///< peak
-  double bf16_achievable_tflops = 0;  ///< what large matrix products reach
+  double bf16_achievable_tflops = 0;  ///< of large matrix products
   double fp8_tflops = 0;              ///< 0: none
   double fp8_achievable_tflops = 0;
   Bytes memory_bytes = 0;       ///< as sold: 80 GB = 80e9

@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& out, const PipelineLayout& layout);
 
 /// Reads Megatron's layout string: `E` embedding, `t` transformer layer, `m` multi-token prediction layer,
 /// `L` loss, `|` a stage boundary, `x*n` and `(...)*n` repetition, commas between items for the eye. Errors:
-/// bad_argument with the column (file is "layout"): what is no layout, parentheses within parentheses,
+/// bad_argument with the column (file is "layout"): a text that is no layout, nested parentheses,
 /// letters out of the order E, t, m, L, a first stage without E or a last one without L.
 /// Source: Megatron-LM, --pipeline-model-parallel-layout.
 [[nodiscard]] Expected<PipelineLayout> parse_layout(std::string_view text);

@@ -41,7 +41,7 @@ struct ModelDescription {
   std::int64_t moe_ffn = 0;  ///< channels of one expert
   std::int64_t first_dense_layers = 0;
   bool expert_biases = false;  ///< their products have biases
-  bool clamped_gates = false;  ///< what goes into their activation function is cut off at a limit
+  bool clamped_gates = false;  ///< the input of their activation function is cut off at a limit
 
   // Multi-head latent attention (2405.04434, section 2.1).
   std::int64_t q_lora = 0;  ///< 0: queries come from the hidden state itself

@@ -44,7 +44,7 @@ struct Certificate {
   std::string sizes_hash;  ///< empty when no memory bound is claimed
   std::string capabilities_hash;
   TransportCapabilities capabilities;
-  std::vector<std::string> properties;  ///< what is claimed, each of certifiable_properties() at most once
+  std::vector<std::string> properties;  ///< the claims, each of certifiable_properties() at most once
   /// Deadlock freedom: starts and completions of all instructions in an order that respects every wait
   /// (RunOrder::items). Of the other properties only memory needs a witness: the checker looks.
   std::vector<std::uint32_t> order;

@@ -96,25 +96,25 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 [[nodiscard]] constexpr bool names_peer_rank(OpKind kind) { return info(kind).peer == Peer::rank; }
 /// Any other transfer: a tensor of an edge between two stages.
 [[nodiscard]] constexpr bool names_peer_stage(OpKind kind) { return info(kind).peer == Peer::stage; }
-/// Everything of one stage and microbatch: what is cut along the sequence.
+/// True for every action of one stage and microbatch: those that slices cut along the sequence.
 [[nodiscard]] constexpr bool has_slice(OpKind kind) {
   return info(kind).microbatch == MicrobatchUse::required;
 }
-/// F, B, I, W or R: what runs a stage of the model.
+/// F, B, I, W or R: they compute a stage of the model.
 [[nodiscard]] constexpr bool computes_stage(OpKind kind) { return has_slice(kind) && is_compute(kind); }
 /// Those that read the weights: W needs activations and gradients alone.
 [[nodiscard]] constexpr bool reads_weights(OpKind kind) {
   return computes_stage(kind) && kind != OpKind::backward_weight;
 }
-/// B or I: what brings the gradient of a stage's input about.
+/// B or I: they compute the gradient of a stage's input.
 [[nodiscard]] constexpr bool gives_input_gradient(OpKind kind) {
   return kind == OpKind::backward || kind == OpKind::backward_input;
 }
-/// B or W: what adds to the gradient of the weights.
+/// B or W: they add to the gradient of the weights.
 [[nodiscard]] constexpr bool gives_weight_gradient(OpKind kind) {
   return kind == OpKind::backward || kind == OpKind::backward_weight;
 }
-/// F, B, I or W: what a schedule must say of each stage and microbatch.
+/// F, B, I or W: a schedule must have them for each stage and microbatch.
 [[nodiscard]] constexpr bool is_pass(OpKind kind) {
   return kind == OpKind::forward || gives_input_gradient(kind) || gives_weight_gradient(kind);
 }

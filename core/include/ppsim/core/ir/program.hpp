@@ -30,7 +30,7 @@ enum class InstructionForm : std::uint8_t {
 
 inline constexpr std::size_t kMaxGroup = 64;
 
-/// A send-done delay that no channel has sends for: what is sent stays to the end of the step.
+/// A send-done delay of more sends than any channel has: sent tensors stay in use to the end of the step.
 inline constexpr int kUntilStepEnd = std::numeric_limits<int>::max();
 
 /// One instruction of a rank: an action, an overlapped pair, or a group. Offsets point into the Program's

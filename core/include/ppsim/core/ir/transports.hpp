@@ -29,7 +29,7 @@ struct Transport {
 /// any, in-process, mpi, copy, nccl, nccl-one-queue.
 [[nodiscard]] std::span<const Transport> transports();
 
-/// The capabilities of a named transport. `compute_launches`: computation launches collectives of its own
+/// The capabilities of a named transport. `compute_launches`: computation itself launches collectives
 /// (tensor, context or expert parallelism, FSDP).
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches = false);
@@ -40,16 +40,16 @@ struct Transport {
 /// The first named transport that launches in these orders, and is as eager; empty where none does.
 [[nodiscard]] std::string_view name_of(const TransportCapabilities& capabilities);
 
-/// Of the transport of that name; empty where no transport has it.
+/// The memory of the transport of that name; empty where there is no such transport.
 [[nodiscard]] EdgeMemory edge_memory(std::string_view transport);
 
-/// Every wait of all named transports but nccl-one-queue, and the guarantees of none: what is proved for it
-/// holds on each of them.
+/// Every wait of all named transports but nccl-one-queue, and the guarantees of none: a proof for it holds on
+/// each of them.
 [[nodiscard]] constexpr TransportCapabilities any_transport() {
   return {.eager = true, .launches = {LaunchOrder::start, true, false}};
 }
 
-/// The name where the record is that of a named transport, else what it says of itself.
+/// The name of the named transport with these capabilities, else the capabilities as text.
 [[nodiscard]] std::string transport_text(const TransportCapabilities& capabilities);
 
 }  // namespace ppsim

@@ -14,7 +14,7 @@ namespace ppsim {
 /// How much of a stage's forward runs again in its backward.
 enum class Recompute : std::uint8_t {
   none,
-  selective,  ///< what is cheap to make from what is kept, within B or W: other costs and sizes, same Program
+  selective,  ///< the cheap parts, within B or W, from what is kept: other costs and sizes, same Program
   full,       ///< everything, from the stage's input, as an R
 };
 [[nodiscard]] std::string_view recompute_name(Recompute recompute);
@@ -40,13 +40,13 @@ class StageRecompute {
 };
 /// "none", "selective", "full", or "stages=0:full,2:selective".
 std::ostream& operator<<(std::ostream& out, const StageRecompute& recompute);
-/// The same; a stage alone, "stages=0,2", stands for full.
-/// Errors: bad_argument naming what there is.
+/// Reads the same; a stage alone, "stages=0,2", stands for full.
+/// Errors: bad_argument naming the possible values.
 [[nodiscard]] Expected<StageRecompute> recompute_from_text(std::string_view text);
 
 /// Which saved activations wait in host memory for their backward.
 struct Offload {
-  int percent = 0;              ///< of what a rank could offload, those that wait longest first; 0: nothing
+  int percent = 0;              ///< of those that a rank could offload, the longest waits first; 0: none
   std::vector<StageId> stages;  ///< only of these; empty: of all
 
   [[nodiscard]] bool on() const { return percent > 0; }
@@ -54,7 +54,7 @@ struct Offload {
 };
 /// "none", "all", "half", "25%", "stages=0,1".
 std::ostream& operator<<(std::ostream& out, const Offload& offload);
-/// Errors: bad_argument naming what there is.
+/// Errors: bad_argument naming the possible values.
 [[nodiscard]] Expected<Offload> offload_from_text(std::string_view text);
 
 }  // namespace ppsim
