@@ -192,7 +192,7 @@ class RankReader {
         result.needs.push_back(found->second);
       }
     }
-    // What is both a data and a control dependency is one.
+    // A node that is both a data and a control dependency counts once.
     std::ranges::sort(result.needs);
     result.needs.erase(std::unique(result.needs.begin(), result.needs.end()), result.needs.end());
     return {};
@@ -205,7 +205,8 @@ class RankReader {
   std::unordered_map<std::uint64_t, std::uint32_t> places_;
 };
 
-/// The text of a value, or what it is: to write out what is nested takes as much stack as it is deep.
+/// The text of a value; of an array or object only its type: writing a nested value out takes as much stack
+/// as the value is deep.
 std::string brief(const nlohmann::json& value) {
   return value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
 }

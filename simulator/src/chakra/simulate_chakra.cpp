@@ -72,7 +72,7 @@ class ChakraEvents {
     std::deque<NodePlace> sends;
     std::deque<NodePlace> receives;
   };
-  /// What a rank does one at a time: computation, copies.
+  /// A resource of a rank that runs one node at a time: computation, copies.
   struct Lane {
     bool idle = true;
     std::set<std::pair<std::uint64_t, std::uint32_t>> waiting;  ///< ids and places
@@ -97,7 +97,7 @@ class ChakraEvents {
 
   void is_ready(NodePlace place) { ready_.emplace(place.rank, node(place).id, place.node); }
 
-  /// By their ids, wherever they stand in the file: so messages and collectives of one instant meet.
+  /// Begins nodes by rank and id, not by place in the file: so messages and collectives of one instant meet.
   Expected<void> begin_ready() {
     for (const auto& [rank, id, node] : std::exchange(ready_, {})) PPSIM_RETURN_IF_ERROR(begin({rank, node}));
     return {};

@@ -46,7 +46,7 @@ class LinkMap {
   std::vector<std::uint32_t> from_;
 };
 
-/// What each copy takes for each way.
+/// The links that each copy takes, by way and copy.
 using OwnTakes = std::vector<std::vector<std::vector<LinkTake>>>;
 
 /// Whether a map of the copies maps their links onto each other.
@@ -64,7 +64,7 @@ bool is_symmetry(const CopyLinks& links, const OwnTakes& own, const CopyMap& map
   return true;
 }
 
-/// Adds what several copies take of the links that are already there, or, with `new_links`, of any.
+/// Adds the shares that several copies take of the links in `takes`, or, with `new_links`, of any link.
 void add_takes(std::vector<LinkTake>& takes, const std::vector<LinkTake>& more, bool new_links) {
   for (const LinkTake& take : more) {
     const auto known = std::ranges::find(takes, take.link, &LinkTake::link);
@@ -105,7 +105,7 @@ std::vector<LinkTake> unfolded_route(const std::vector<std::vector<LinkTake>>& o
   return takes;
 }
 
-/// Of the links of the copies that stand for the others, what all flows of the folded copies take.
+/// The share that all flows of the folded copies take of the links of the simulated ones.
 std::vector<LinkTake> folded_route(const std::vector<std::vector<LinkTake>>& own,
                                    const std::vector<int>& simulated, const CopyRange& folded) {
   std::vector<LinkTake> takes = unfolded_route(own, simulated);
@@ -169,7 +169,8 @@ void CopyLinks::take(std::vector<LinkTake>& takes, int gpu, bool outward, bool n
   takes.push_back({2 * link + (outward ? 0 : 1)});
 }
 
-/// What all GPUs with one place in their nodes send each other stays on their rail.
+/// Whether traffic between these GPUs passes the core. With rails, traffic between GPUs with the same place
+/// in their nodes stays on their rail.
 bool CopyLinks::passes_core(const std::vector<int>& gpus) const {
   if (network_.core == 0) return false;
   return !network_.rails || std::ranges::any_of(gpus, [&](int gpu) {
@@ -222,7 +223,7 @@ CopyRoutes copy_routes(const CopyLinks& links, const std::vector<Way>& ways, con
         result.routes.add(unfolded_route(own[w], members));
         continue;
       }
-      // What is between pipelines stands for all copies, even where only tensor-parallel ones are folded.
+      // A route between pipelines stands for all copies, even where only tensor-parallel ones are folded.
       const bool between = !all && ways[w].what == Way::What::data;
       const bool of_all = all || between;
       const int first = of_all ? 0 : copy;

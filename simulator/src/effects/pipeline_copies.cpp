@@ -109,9 +109,9 @@ class CopyActivities {
     if (own.second != own.first) builder_.wait(activity, ends_[own.second]);
   }
 
-  /// Computation in as many parts as there are exchanges, whose times add up to what the action costs.
+  /// Computation in as many parts as there are exchanges, whose times add up to the cost of the action.
   struct Parts {
-    std::uint32_t first;  ///< durations: of the first part, which has what does not divide evenly
+    std::uint32_t first;  ///< durations: of the first part, which has the remainder
     std::uint32_t part;
     std::uint32_t exchange;
   };
@@ -155,7 +155,7 @@ class CopyActivities {
     return both;
   }
 
-  /// What a part of an item comes after.
+  /// The activities that precede a part of an item.
   struct Before {
     std::uint32_t item;
     int part;
@@ -214,7 +214,7 @@ class CopyEnds {
   std::vector<Instant> ends_;
 };
 
-/// Of all GPUs, where each has its part of what it does with others.
+/// The activities of all GPUs; one that several share counts for each of them.
 std::int64_t count_activities(const ActivityGraph& graph, std::int64_t copies) {
   return static_cast<std::int64_t>(graph.size() - 1) * copies;
 }

@@ -32,7 +32,7 @@ class SlotAssignment {
 
   void keep(std::uint32_t item) { last_reader_[item] = kKept; }
 
-  /// What an item reads for the last time makes room for its own end: it is read before that is written.
+  /// Gives an item's end a slot, perhaps one that the item itself reads last: it reads before it writes.
   void assign(std::uint32_t item) {
     const auto [first, second, duration] = items_[item];
     if (last_reader_[first] == item) free_.push_back(slot_[first]);

@@ -22,7 +22,7 @@ bool is_shared_work(const CostClass& key, const SharedDevices& devices) {
   return slows_down(devices) && info(key.kind).resource == Resource::compute;
 }
 
-/// What an action takes where everything slows it down that can; negative where that does not fit.
+/// The duration of an action that everything slows down that can; negative where that does not fit.
 Nanoseconds max_duration(const CostClass& key, const ContendedCosts& costs, const SharedDevices& devices) {
   const Nanoseconds duration = own_duration(key, costs);
   if (!is_shared_work(key, devices)) return duration;

@@ -237,7 +237,7 @@ class Ranks {
     const AllMicrobatchesResult* worst = nullptr;
     for (const AllMicrobatchesResult& result : of_ranks.results) {
       if (std::holds_alternative<Proved>(result.verdict)) continue;
-      // matched is unknown where deadlock freedom is refuted: what is refuted says more.
+      // matched is unknown where deadlock freedom is refuted: the refuted property says more.
       if (worst == nullptr || std::holds_alternative<Refuted>(result.verdict)) worst = &result;
     }
     if (worst != nullptr) {

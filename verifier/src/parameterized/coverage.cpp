@@ -21,7 +21,7 @@ class FamilySearch {
   FamilySearch(Source& source, const CoverageOptions& options)
       : source_(source), options_(options), ranks_(options.ranks), dense_(options.dense) {}
 
-  /// Nothing: `why` says what does not repeat.
+  /// Nothing where something does not repeat, which `why` names.
   std::optional<Family> find(int period, int remainder, std::string& why) {
     differs_at_ = 0;
     for (const SeriesRule& rule : rules(period, remainder)) {
@@ -159,8 +159,8 @@ bool is_member(const Coverage& coverage, int m) {
   });
 }
 
-/// Every number up to the first member of each family that is none itself. Order: what is too large to look
-/// at is added to coverage.uncovered.
+/// The numbers up to the last first member of a family that are members of none. Stops at one that is too
+/// large to generate, and adds it to coverage.uncovered.
 std::vector<int> alone(Source& source, Coverage& coverage, int dense) {
   int last = std::max(dense, coverage.differs_at);
   for (const Family& family : coverage.families)
@@ -201,7 +201,8 @@ bool agrees_in_a_run(const Family& family, int from, int length) {
   return false;
 }
 
-/// Settles which numbers are members because the schedule repeats, or what was not compared for that.
+/// Finds the numbers that are members because the schedule repeats, or adds to coverage.uncovered those that
+/// would have to be compared for that.
 void add_repetition(const Source& source, const CoverageOptions& options, Coverage& coverage) {
   if (!options.repetition || !coverage.uncovered.empty()) return;
   const int from = options.repetition->from;

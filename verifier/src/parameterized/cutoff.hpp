@@ -10,7 +10,7 @@
 
 namespace ppsim::verifier {
 
-/// That states of a family have counterparts in the member with one period less.
+/// A cutoff of a family: states of its members have counterparts in the member with one period less.
 struct Cutoff {
   std::int64_t from = 0;  ///< for every k > from
   std::vector<Bytes>

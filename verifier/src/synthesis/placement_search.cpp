@@ -20,7 +20,7 @@ constexpr std::int64_t kStepsPerRound = 100'000;  // of a placement, where the t
 constexpr double kNeighbourShare = 0.5;           // of steps or time, for going from neighbour to neighbour
 constexpr double kSearchShare = 0.5;              // of the time, before what is left is decided
 
-/// What F, I and W, or B, of a microbatch take on a stage.
+/// The time of F, I and W, or of F and B, of a microbatch on a stage.
 Nanoseconds work_of_stage(const SynthesisRequest& request, int stage) {
   Nanoseconds work = 0;
   for (const OpKind kind : phases_of(request.backward))
@@ -42,7 +42,7 @@ Nanoseconds work_bound(const SynthesisRequest& request) {
   return mean_work(request, work);
 }
 
-/// What the computation of the stages takes, and transfers between them; not copies for other orders.
+/// The costs of the stages' computation and of transfers between them, without SEND_A and RECV_A.
 std::map<CostClass, Nanoseconds> costs_of_chain(const CostTable& costs) {
   std::map<CostClass, Nanoseconds> result;
   for (const auto& [key, cost] : costs.entries()) {
@@ -273,8 +273,8 @@ void PlacementSearch::halve(std::size_t count) {
   }
 }
 
-/// What may still be better than the best is searched and decided as with a given placement, again and again
-/// while all that it lacks is time.
+/// Searches and decides the placements that may still beat the best, each like a given placement, and again
+/// while a placement lacks nothing but time.
 void PlacementSearch::decide() {
   std::set<std::size_t> given_up;
   const auto still_open = [&] {

@@ -39,11 +39,11 @@ class PlacementSearch {
   [[nodiscard]] NoSchedule none() const;
   /// A bound of all placements, and the method that proved it.
   [[nodiscard]] std::pair<Nanoseconds, std::string> lower_bound() const;
-  /// Why the best is not known to be the best. Requires: best() is not null.
+  /// The reason why the best is not known to be optimal. Requires: best() is not null.
   [[nodiscard]] std::string open() const;
   [[nodiscard]] int queries() const { return queries_; }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  /// That were searched.
+  /// The number of placements that were searched.
   [[nodiscard]] std::int64_t placements() const { return explored_; }
 
  private:

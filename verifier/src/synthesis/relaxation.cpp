@@ -217,7 +217,7 @@ class Relaxer {
     for (long double held = static_cast<long double>(step); held < room;
          held += static_cast<long double>(step))
       area += (room - held) * static_cast<long double>(first + last);
-    // What floating point may have added is taken off.
+    // Subtracts the error that floating point may have added.
     const long double time = area / room * (1 - 1e-15L);
     return std::max<Slot>(0, begin + end) + static_cast<Slot>(std::ceil(time - 1e-6L));
   }

@@ -11,7 +11,7 @@ constexpr Slot kFineness = 24;     // of the steps between them
 
 Slot divided_up(Slot a, Slot b) { return (a + b - 1) / b; }
 
-/// What a stage computes for a microbatch.
+/// The work of a stage for one microbatch.
 Slot work_of(const ChainModel& model, int stage) {
   Slot work = 0;
   for (int phase = 0; phase < model.phases(); ++phase) work += model.duration(stage, phase);

@@ -43,14 +43,14 @@ struct VerifyOptions {
   std::optional<Bytes> memory_limit;  ///< per rank
   std::optional<CostBounds> costs;
   std::optional<Nanoseconds> makespan_limit;
-  double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
+  double timeout_s = 60;              ///< seconds for everything; properties undecided by then are unknown
   bool cross_check = false;           ///< deadlock by Z3 as well, where the Program is small enough
   std::size_t state_limit = 200'000;  ///< states that exploring a residency limit may visit
-  std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
-  /// Is told of the query of the cross-check, which is made then.
+  std::optional<Bytes> memory_budget = {};  ///< of the verifier; a property that needs more is unknown
+  /// Called with the query of the cross-check, which is made if a sink is set.
   QuerySink queries = {};
   PropertySink decided = {};
-  /// Asked again and again, from other threads too, whether to give up; what is not decided then is unknown.
+  /// Polled, from other threads too: true to give up; properties undecided by then are unknown.
   std::function<bool()> stopped = {};
 };
 
@@ -129,8 +129,8 @@ struct VerifyReport {
   [[nodiscard]] bool all_proved() const;
 };
 
-/// Decides each property. A mismatch is static and ends the meaning of the Program: what depends on how it
-/// runs is unknown then, with that reason; so is memory where deadlock freedom is not proved.
+/// Decides each property. A mismatch is static and leaves the Program without a meaning: properties of its
+/// runs are unknown then, with that reason; so is memory where deadlock freedom is not proved.
 /// Requires: analyzed for options.capabilities.
 [[nodiscard]] VerifyReport verify(const AnalyzedProgram& analyzed, const VerifyOptions& options);
 [[nodiscard]] VerifyReport verify(const Program& program, const VerifyOptions& options = {});

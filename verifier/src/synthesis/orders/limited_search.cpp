@@ -61,7 +61,7 @@ std::string LimitedSearch::why_none() const {
   return "none was found";
 }
 
-/// What the incumbent has proved to fit, an estimate must not keep out.
+/// Enlarges estimated capacities until the incumbent fits, which has been proved to fit.
 void LimitedSearch::make_room_for_incumbent() {
   if (!request_.bytes || incumbent_.empty()) return;
   const TaskRows rows = incumbent_.rows();

@@ -12,8 +12,8 @@ struct Shop {
   /// Its arguments must outlive it.
   Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
 
-  /// What precedes a strand's tasks microbatch by microbatch: of F and I the stage that it reads from, of W
-  /// its I. The first F has nothing.
+  /// Its tasks follow those of `source`, microbatch by microbatch: F and I the stage that they read from, W
+  /// its I. The first F follows nothing.
   struct Strand {
     int rank = 0;
     int stage = 0;
@@ -38,8 +38,8 @@ struct Shop {
   std::vector<std::vector<int>> strands_of;  ///< by rank
   std::vector<Slot> work;                    ///< by rank
   std::vector<Bytes> capacity;               ///< by rank
-  std::vector<Bytes> weight_room;            ///< by rank: what the W that takes most takes, of B nothing
-  std::vector<Bytes> backward_room;          ///< by rank: with which an I and its W, or a B, can run
+  std::vector<Bytes> weight_room;            ///< by rank: room for its largest W; 0 with B
+  std::vector<Bytes> backward_room;          ///< by rank: room in which an I and its W, or a B, can run
 
  private:
   void reserve(std::size_t rank, int stage);

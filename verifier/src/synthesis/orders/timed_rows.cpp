@@ -66,7 +66,8 @@ void TimedRows::put(int rank, int from, std::span<const int> window) {
   }
 }
 
-/// What is held and done before each place of a part of a row, from what is before the first.
+/// Updates the memory held and the work done before each place of a part of a row, from those before the
+/// first.
 void TimedRows::hold_again(int rank, int from, int count) {
   const auto r = as_size(rank);
   const int end = from + count;
@@ -77,7 +78,7 @@ void TimedRows::hold_again(int rank, int from, int count) {
   }
 }
 
-/// Sets the cursors to what can depend on a change.
+/// Sets the cursors to the first tasks that can depend on a change.
 void TimedRows::start_behind(int rank, int from) {
   const std::vector<int>& changed = row(rank);
   const Slot time = from == 0 ? 0 : end(changed[as_size(from) - 1]);
@@ -137,7 +138,8 @@ bool TimedRows::run(Slot most) {
   return std::ranges::all_of(cursors_, [](const Cursor& cursor) { return cursor.left == 0; });
 }
 
-/// Goes on with a rank as far as what it waits for is timed. Returns: false where its end is too late.
+/// Times the tasks of a rank until one waits for a task without a time. Returns: false where it ends too
+/// late.
 bool TimedRows::run_rank(int rank, Slot most) {
   Cursor& cursor = cursors_[as_size(rank)];
   const std::vector<int>& row = this->row(rank);

@@ -10,9 +10,9 @@ namespace ppsim::simulator {
 
 /// An exchange between the GPUs of a rank during an action, such as the all-reduces of tensor parallelism.
 struct TensorExchange {
-  int count = 0;         ///< evenly through the action, and part of what it costs
-  Nanoseconds each = 0;  ///< where nobody else is on the links
-  /// It runs beside its part of the computation, which waits only where it takes longer than that. Else
+  int count = 0;         ///< spread evenly over the action, and part of its cost
+  Nanoseconds each = 0;  ///< on links that nothing else uses
+  /// Each runs beside its part of the computation, which waits only for one that takes longer. Otherwise
   /// computation waits for each.
   bool beside = false;
   friend bool operator==(const TensorExchange&, const TensorExchange&) = default;
@@ -34,17 +34,16 @@ struct PipelineCopies {
   [[nodiscard]] int size() const { return tensor * context * data; }
 };
 
-/// The GPUs of a cluster that the copies take, from 0 on, and what connects them. Each has NVLink into its
-/// domain and its share of the NICs of its node, both ways: what it takes alone is full speed on either.
+/// The GPUs of a cluster that the copies use, from 0 on, and the network between them. Each has NVLink into
+/// its domain and its share of the NICs of its node, in both directions; alone it has full speed on either.
 struct GpuNetwork {
   int node = 8;                  ///< GPUs of a node
   int domain = 8;                ///< GPUs that NVLink connects
   int nics = 8;                  ///< of a node; divides its GPUs
   bool pipelines_apart = false;  ///< the ranks of a pipeline lie side by side (tp-cp-pp-dp), not the copies
                                  ///< of a rank (tp-cp-dp-pp)
-  Rate core = 0;                 ///< of all that passes between nodes; 0: no limit
-  bool rails =
-      false;  ///< what GPUs with the same place in their nodes send each other does not pass the core
+  Rate core = 0;                 ///< of all traffic between nodes; 0: no limit
+  bool rails = false;  ///< traffic between GPUs with the same place in their nodes does not pass the core
   friend bool operator==(const GpuNetwork&, const GpuNetwork&) = default;
 };
 
@@ -65,8 +64,8 @@ struct CopiedRun {
 ///
 /// Copies are folded where that changes nothing: where exchanging them, digit by digit of their numbers, maps
 /// the links onto each other, every copy of an activity ends at the same time, because the rates of a network
-/// do not depend on how its links are named. Then one copy is simulated, and takes of each link what all
-/// copies together do.
+/// do not depend on how its links are named. Then one copy is simulated, and takes as much of each link as
+/// all copies together.
 /// Requires: no residency limit. Errors: bad_argument for counts below 1, NICs that do not divide the GPUs of
 /// a node, costs that do not fit in 64 bits; that a Program is stuck is an answer.
 [[nodiscard]] Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(const AnalyzedProgram& analyzed,

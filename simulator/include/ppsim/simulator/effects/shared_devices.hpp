@@ -8,8 +8,8 @@
 
 namespace ppsim::simulator {
 
-/// The slowdown of computation on its device: by other ranks, through its memory, caches, power or
-/// cores, and communication of its own rank, on whatever transport.
+/// The slowdown of computation on its device: by other ranks, through its memory, caches, power or cores, and
+/// by communication of its own rank, on any transport.
 ///
 /// While others of its device compute, an action goes on at 1 / (1 + s * x) of its speed: x is how many
 /// others compute at that moment beyond `undisturbed`, s the slowdown of its kind. While a transfer or a
@@ -22,8 +22,8 @@ struct SharedDevices {
   static constexpr std::int64_t kMaxSlowdown = 1000 * kWhole;
 
   int ranks = 1;        ///< of a device: consecutive ones
-  int undisturbed = 0;  ///< others that slow nobody down, as where each has a core of its own
-  std::map<OpKind, std::int64_t> slowdowns = {};  ///< of computation, by its kind; what is left out has none
+  int undisturbed = 0;  ///< others that slow nobody down, as where each has its own core
+  std::map<OpKind, std::int64_t> slowdowns = {};  ///< of computation, by its kind; kinds left out have none
   std::int64_t own_transfers = 0;                 ///< of computation beside a SEND or RECV of its rank
   std::int64_t own_collectives = 0;               ///< beside a collective of its rank that has other members
 

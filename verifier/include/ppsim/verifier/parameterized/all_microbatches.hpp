@@ -28,13 +28,13 @@ struct AllMicrobatchesOptions {
   TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
   std::optional<SizeTable> sizes;
   std::optional<Bytes> memory_limit;  ///< per rank
-  double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
+  double timeout_s = 60;              ///< seconds for everything; properties undecided by then are unknown
   std::size_t state_limit = 200'000;  ///< states that exploring a residency limit of one Program may visit
   /// Instructions of the Programs that may be generated and compared; a quarter of it for more comparisons
   /// than are needed to recognise the schedule.
   std::size_t sample_limit = 16'000'000;
-  std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
-  /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
+  std::optional<Bytes> memory_budget = {};  ///< of the verifier; a property that needs more is unknown
+  /// Called with every query; Z3 is asked for deadlock freedom as well where a ranking decides it.
   QuerySink queries = {};
   /// Knowledge of the Programs beyond those that are generated. None: no property is proved for all
   /// numbers, since any larger one may be another Program.
@@ -46,14 +46,14 @@ struct AllMicrobatchesOptions {
 /// The properties that can be decided for every number of microbatches.
 [[nodiscard]] bool has_all_microbatches_method(Property property);
 
-/// A periodic program, and where it was compared with what the schedule generates.
+/// A periodic program, and the numbers at which it was compared with the generated schedule.
 struct Family {
   PeriodicProgram program;
   std::vector<int> agrees;  ///< numbers of microbatches, ascending; from the first member on each one tried
   friend bool operator==(const Family&, const Family&) = default;
 };
 
-/// Which Program every number of microbatches was taken to have.
+/// The Program that each number of microbatches was assumed to have.
 struct Coverage {
   std::vector<Family> families;        ///< at most one for each remainder of the period
   std::vector<int> alone;              ///< numbers that are no members; each is decided by itself, ascending
@@ -61,8 +61,8 @@ struct Coverage {
   std::vector<std::string> uncovered;  ///< remainders without a periodic program, with the reason
   int differs_at = 0;   ///< of those: a number that is no member of the program that was found; 0: none
   int compared_to = 0;  ///< up to it each number is one of `agrees`, `alone` or `refused`
-  /// From which number on those that were not compared are members because the schedule is known to repeat;
-  /// empty: that is known of none.
+  /// From this number on, those that were not compared are members because the schedule is known to repeat;
+  /// empty: this is known of none.
   std::optional<int> repeats_from;
   friend bool operator==(const Coverage&, const Coverage&) = default;
 };
@@ -82,7 +82,7 @@ struct MemoryForAll {
 struct AllMicrobatchesResult {
   Property property = Property::deadlock_free;
   Verdict verdict;
-  int microbatches = 0;  ///< refuted: the smallest number that breaks it, but for what a note says; its
+  int microbatches = 0;  ///< refuted: the smallest number that breaks it, unless a note says otherwise; its
                          ///< Program has the counterexample
   int holds_up_to = 0;   ///< unknown for want of Programs only: it holds for each number up to this one
   std::string method;    ///< periodic, ranking, smt, or that of verify for single numbers
@@ -105,8 +105,8 @@ struct AllMicrobatchesReport {
 /// periodic one, and the proofs are about that: matched by comparing the two ends of each series, deadlock
 /// freedom by a ranking of one period's events, memory and residency limits by integer counters with a
 /// symbolic number of periods (Z3). That every number is a member rests on `options.repetitions`, which is
-/// compared with the Programs that are generated: proved without it is what holds for each number up to some
-/// one, so the verdict is unknown. A counterexample is always one of a generated Program.
+/// compared with the generated Programs: without it a property is proved only up to some number, and the
+/// verdict is unknown. A counterexample is always one of a generated Program.
 /// Errors: bad_argument where the schedule accepts no number of microbatches that was tried, or a property
 /// without such a method is asked for; any other error of `program_for`.
 [[nodiscard]] Expected<AllMicrobatchesReport> verify_all_microbatches(

@@ -15,15 +15,15 @@ namespace ppsim::verifier {
 enum class ChangeKind : std::uint8_t {
   move,    ///< another place in the list of its rank
   group,   ///< two transfers of a rank, next to each other on their queue, become one group
-  split,   ///< the messages from one rank to another get a communicator and a queue of their own
+  split,   ///< the messages from one rank to another get their own communicator and queue
   credit,  ///< the transport buffers messages of a channel; the Program stays as it is
 };
 
 /// One change to a Program, or to what its transport promises.
 struct Change {
   ChangeKind kind = ChangeKind::move;
-  Place what;           ///< move: what is moved; group: the first of the two
-  Place other;          ///< move: what it then stands beside; group: the second
+  Place what;           ///< move: the instruction that moves; group: the first of the two
+  Place other;          ///< move: the instruction that it then stands beside; group: the second
   bool before = false;  ///< move: directly before `other`, else directly behind it
   std::string communicator;
   RankId source;  ///< split, credit: the messages from this rank
@@ -34,7 +34,7 @@ struct Change {
 /// "move rank 1: 2RECV_B0 before 2SEND_F3".
 [[nodiscard]] std::string to_string(const Change& change);
 
-/// A Program that does not hang, and what was changed to get there.
+/// A Program that does not hang, and the changes that led to it.
 struct Repaired {
   std::vector<Change> changes;  ///< none where the Program does not hang in the first place
   Program program;
@@ -45,7 +45,8 @@ struct Repaired {
   [[nodiscard]] std::vector<Property> still_refuted() const;
 };
 
-/// That the changes asked for cannot help, in lines: what is absent, or a cycle that none of them breaks.
+/// The reason why none of the changes asked for helps, in lines: missing actions, or a cycle that none of
+/// them breaks.
 struct NoRepair {
   std::vector<std::string> why;
   friend bool operator==(const NoRepair&, const NoRepair&) = default;
@@ -59,31 +60,31 @@ struct RepairOptions {
   std::vector<ChangeKind> kinds = {ChangeKind::move, ChangeKind::group, ChangeKind::split};
 };
 
-/// The fewest changes after which a Program does not hang, after those that undo a mismatch: where the
-/// messages of a channel are received in another order than they are sent in, receives move forward until
-/// they are not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the execution
-/// graph of the changed Program finds the next ones. What comes out is verified from scratch: every property
-/// that was proved before is still proved. Of sets as small the one is taken that moves rather than groups,
-/// and groups rather than splits. A move takes one communication past others that it shares no channel with,
-/// not past what it depends on or what depends on it; what follows it then is dropped from its `after` list.
+/// The fewest changes after which a Program does not hang, after those that undo a mix-up: where the messages
+/// of a channel are received in another order than they are sent in, receives move forward until they are
+/// not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the wait graph of the
+/// changed Program finds the next ones. The result is verified from scratch: every property that was proved
+/// before is still proved. Among sets of the same size, moves are preferred to groups, and groups to splits.
+/// A move takes one communication past others that share no channel with it, but not past an instruction that
+/// it depends on or that depends on it; instructions that then follow it leave its `after` list.
 /// Requires: kinds do not hold `credit`, see fewest_credits.
 [[nodiscard]] RepairAnswer repair(const Program& program, const RepairOptions& options = {});
 
-/// The least that a transport has to buffer so that a Program does not hang.
+/// The fewest messages that a transport has to buffer so that a Program does not hang.
 struct FewestCredits {
-  int everywhere = 0;            ///< the smallest n for which Credits(n) will do; 0: rendezvous will
+  int everywhere = 0;            ///< the smallest n for which Credits(n) suffices; 0: rendezvous does
   std::vector<Change> channels;  ///< the fewest credits in all, when other channels have none
   friend bool operator==(const FewestCredits&, const FewestCredits&) = default;
 };
 using CreditsAnswer = std::variant<FewestCredits, NoRepair, Unknown>;
 
-/// Errors (as NoRepair): what no buffering helps. `issue_blocks` counts, credits and residency do not.
-/// Units: timeout_s seconds.
+/// Errors (as NoRepair): a hang that no buffering removes. Uses `issue_blocks`, ignores credits and
+/// residency. Units: timeout_s seconds.
 [[nodiscard]] CreditsAnswer fewest_credits(const Program& program, const TransportCapabilities& capabilities,
                                            double timeout_s = 60);
 
-/// Why a Program in which something is absent or named differently at both ends cannot be repaired by
-/// changing orders: per channel what is missing or too many. Empty where every message has two ends alike.
+/// The reasons why another order cannot repair a Program, in lines: ends of messages and members of
+/// collectives that are missing, too many or different, and waits that nothing satisfies.
 [[nodiscard]] std::vector<std::string> absences(const Program& program);
 
 }  // namespace ppsim::verifier

@@ -15,14 +15,14 @@ struct SolverQuery {
   enum class Answer : std::uint8_t { sat, unsat, unknown };
   std::string name;                 ///< "memory-rank2-above-89": small letters, digits and hyphens
   Answer answer = Answer::unknown;  ///< of Z3
-  std::string script;               ///< the whole file: what is asked as comments, the answer as :status
+  std::string script;               ///< the whole file: the question as comments, the answer as :status
 
   friend bool operator==(const SolverQuery&, const SolverQuery&) = default;
 };
 /// "sat", "unsat" or "unknown".
 [[nodiscard]] std::string_view answer_name(SolverQuery::Answer answer);
 
-/// Is told of each query once Z3 has answered. Order: that in which they are asked.
+/// Called with each query once Z3 has answered it. Order: that in which they are asked.
 using QuerySink = std::function<void(const SolverQuery&)>;
 
 /// The limits of questions to Z3, and who is told of them.

@@ -36,7 +36,7 @@ struct SynthesisProgress {
   Nanoseconds value = 0;        ///< of the objective
   Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
 };
-/// Is told of it when a schedule is better than those before, or a bound higher.
+/// Called when a schedule is better than those before, or a bound higher.
 using SynthesisSink = std::function<void(const SynthesisProgress&)>;
 
 /// A limit of the bytes that a rank needs in the worst of all timings of the Program that lower() makes of a
@@ -54,21 +54,21 @@ struct SynthesisRequest {
   std::vector<RankId> placement = {};
   /// (Stage, microbatch) whose F has started and whose W (or B) has not ended, on each rank at any time.
   int activation_limit = 1;
-  /// In the place of a limit of activations.
+  /// Replaces the limit of activations.
   std::optional<ByteLimit> bytes = {};
   BackwardForm backward = BackwardForm::split;
   Objective objective = Objective::makespan;
   CostTable costs;  ///< per stage or for all; F, I and W (or B) take time
   /// Each rank's order of F and of I, or B, is that of this schedule; only its W are placed.
   std::optional<Schedule> kept_order = {};
-  std::vector<Schedule> known;  ///< to start from; what is of another chain or over the limit is passed over
+  std::vector<Schedule> known;  ///< to start from; those of another chain or over the limit are ignored
   double timeout_s = 60;        ///< seconds for everything
-  /// Orders that the search from neighbour to neighbour may try; empty: as many as the time allows. What it
-  /// finds depends on these and the seed alone, where the time suffices.
+  /// Orders that the search from neighbour to neighbour may try; empty: as many as the time allows. Its
+  /// result depends only on these and the seed, where the time suffices.
   std::optional<std::int64_t> max_steps = {};
   std::uint64_t seed = 1;
   std::optional<Bytes> memory_budget = {};  ///< of Z3
-  QuerySink queries = {};                   ///< is told of every query
+  QuerySink queries = {};                   ///< called with every query
   SynthesisSink progress = {};
   std::function<bool()> stopped = {};  ///< asked again and again, from other threads too, whether to give up
 };
@@ -107,9 +107,9 @@ struct Synthesized {
   /// The need of the fullest rank in the worst timing, in bytes, or in activations where these are limited; 0
   /// where the time did not suffice.
   Bytes worst_bytes = 0;
-  /// That the program is well-formed, matched and free of deadlock, and that no rank needs more bytes than
-  /// the limit, in every timing; of a limit of activations with one byte for those of a stage and a
-  /// microbatch. Empty when the proof did not fit in the time.
+  /// Proves that the program is well-formed, matched and free of deadlock, and that no rank needs more bytes
+  /// than the limit, in every timing; a limit of activations counts one byte for those of a stage and a
+  /// microbatch. Empty when there was no time for the proof.
   std::optional<Certificate> certificate;
 
   [[nodiscard]] bool optimal() const { return value == lower_bound; }
@@ -128,11 +128,11 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// at most say that F(i) starts after the end of W(i - N). A relaxation bounds the objective from below. From
 /// above come schedules that are known, lists, and a search from neighbour to neighbour of both; with one
 /// stage on a rank also a periodic pattern with the warm-up and cool-down that fit it. Of activations Z3
-/// decides bound after bound whether all actions fit. A schedule that was found counts for what
-/// earliest_times says. Errors: bad_argument for counts or a timeout out of range, a placement on ranks that
-/// there are not or that leaves one empty, an action that takes no time, costs whose sum does not fit, or an
-/// order to keep that is of another chain, does not run its microbatches in order, waits for itself or leaves
-/// nothing open.
+/// decides bound after bound whether all actions fit. A schedule that was found has the value that
+/// earliest_times gives it. Errors: bad_argument for counts or a timeout out of range, a placement that names
+/// a rank that does not exist or leaves one empty, an action that takes no time, costs whose sum does not
+/// fit, or an order to keep that is of another chain, does not run its microbatches in order, waits for
+/// itself or leaves nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
 /// The checks of a request that need neither costs nor known schedules.
 [[nodiscard]] Expected<void> check_counts(const SynthesisRequest& request);
