@@ -148,7 +148,7 @@ bool TensorMap::made_again(ActionPlace place, const Action& action) const {
          std::ranges::any_of(made_by, [](const Action& a) { return a.kind == OpKind::recompute; });
 }
 
-/// That of the slices before is still there: their B or I come after those of this one.
+/// The tensors saved by the slices before are still in memory: their B or I come after those of this one.
 void TensorMap::slice_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
   out.slice = action.slice;
   const bool backward = gives_input_gradient(action.kind);

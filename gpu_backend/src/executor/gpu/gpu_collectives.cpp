@@ -44,7 +44,7 @@ const GatheredParts* GpuCollectives::parts_of(const Action& action) const {
   return at == gathered_.end() ? nullptr : &at->second;
 }
 
-/// What a REDUCE_GRAD sums.
+/// The gradients that a REDUCE_GRAD sums.
 std::span<std::byte> GpuCollectives::gradients(const Action& action) const {
   const RankId own = rank_.device.rank();
   if (program_.pipeline().counts_updates(action.kind, action.subject))
@@ -52,7 +52,7 @@ std::span<std::byte> GpuCollectives::gradients(const Action& action) const {
   return tensors_.summand(own, action.block(), action.mb());
 }
 
-/// The sum of a microbatch goes to those before.
+/// Adds the sum of a microbatch to those before.
 void GpuCollectives::add_to_total(const Action& action, GpuStream stream) const {
   const Pipeline& pipeline = program_.pipeline();
   if (action.kind != OpKind::reduce_grad || pipeline.counts_updates(action.kind, action.subject)) return;
@@ -75,7 +75,7 @@ StreamCollective GpuCollectives::begin(InstructionId id, GpuStream stream) {
                         .stream = stream};
   if (parts_of(action) != nullptr) return gather(call, own, gathered_.at(action.collective()));
   if (own.reduction == Reduction::gradients) {
-    // A rank without gradients of the update adds zeros, and what it gets is nobody's.
+    // A rank without gradients of the update adds zeros, and nobody reads its sum.
     if (own.summand.empty()) rank_.device.fill(stream, call.payload, std::byte{0});
     call.type = model_.gradient_type();
     call.add = [this](GpuStream on, std::span<std::byte> into, std::span<const std::byte> from) {
@@ -97,7 +97,7 @@ StreamCollective GpuCollectives::gather(StreamCollective call, const CollectiveC
   copy_part(call.stream, parts.own().summand, own.summand);
   call.type = ElementType::uint64;
   parts.begin_sum();
-  // A part and zeros are the part: the next member's takes its place.
+  // Adding zeros to a part leaves the part, so the next member's part is copied.
   call.add = [this, &parts](GpuStream on, std::span<std::byte> into, std::span<const std::byte> from) {
     parts.add_next();
     rank_.device.copy(on, parts.added(into), parts.added(from));

@@ -17,15 +17,15 @@ struct GpuRank {
   RankActions& actions;
 };
 
-/// The collectives of one rank as sums in place, for a stream can do no more: what is brought together is
-/// gathered by adding zeros, and who has nothing to sum adds zeros. All memory beyond the tensors is
-/// allocated by the constructor.
+/// The collectives of one rank as sums in place, which is all that a stream can do: a gather adds parts to
+/// zeros, and a rank that has nothing to sum adds zeros. The constructor allocates all memory beyond the
+/// tensors.
 class GpuCollectives {
  public:
   /// Requires: references that outlive it.
   GpuCollectives(const ActionInput& input, const GpuStageModel& model, const GpuRank& rank);
 
-  /// Enqueues zeros into what has no tensor to sum.
+  /// Enqueues zeros into the memory of sums without a tensor.
   void begin_run(GpuStream stream) const;
   /// Enqueues what a collective does on its own rank first. Returns: the memory that remains to be summed.
   [[nodiscard]] StreamCollective begin(InstructionId id, GpuStream stream);

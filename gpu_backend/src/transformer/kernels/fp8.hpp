@@ -24,7 +24,8 @@ PPSIM_BOTH inline Fp8Format format_of(Fp8 type) {
   return type == Fp8::e4m3 ? Fp8Format{3, 7, 0x7E, 448} : Fp8Format{2, 15, 0x7B, 57344};
 }
 
-/// To nearest, ties to even; what is too large, infinities too, becomes the largest finite number.
+/// Rounds to nearest, ties to even; values that are too large, infinities too, become the largest finite
+/// number.
 PPSIM_BOTH inline std::uint8_t to_fp8(float value, Fp8 type) {
   const Fp8Format format = format_of(type);
   std::uint32_t bits = 0;

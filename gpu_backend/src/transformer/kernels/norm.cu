@@ -4,7 +4,7 @@
 namespace ppsim::gpu_backend::cuda {
 namespace {
 
-/// What a norm makes of a pack of x.
+/// The results of a norm for a pack of x.
 template <class T>
 struct NormedPack {
   Pack<T, kPack<T>> unit, result;
@@ -95,7 +95,7 @@ __global__ void apply_gain_kernel(ApplyGain call) {
   });
 }
 
-/// What backward reads of a pack, and of its row.
+/// The inputs of backward for a pack, and for its row.
 template <class T>
 struct BackwardPack {
   Held<T> d_result, unit, residual;

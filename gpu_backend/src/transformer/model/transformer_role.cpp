@@ -69,12 +69,12 @@ Expected<void> check_one_role(const Pipeline& pipeline, int layers,
   return {};
 }
 
-/// The block of a stage beside its own, or an invalid one.
+/// The second block of a stage, or an invalid one.
 BlockId second_block(const Pipeline& pipeline, StageId stage) {
   const auto blocks = pipeline.blocks_of(stage);
   return blocks.size() < 2 ? BlockId() : blocks.back();
 }
-/// That of the first stage which has one.
+/// The second block of the first stage that has one.
 BlockId table_of(const Pipeline& pipeline) {
   for (const StageId stage : pipeline.stage_ids()) {
     if (const BlockId second = second_block(pipeline, stage); second.valid()) return second;

@@ -39,8 +39,8 @@ struct NcclSetup {
   double timeout_s = 120;  ///< how long to wait for the other ranks to come to the next contact
 };
 
-/// A communicator of one rank. Whoever enqueues takes it for as long as NCCL is called with it, and whoever
-/// ends it does so for good. Both at once only where the call does not return: NCCL looks for that inside of
+/// A communicator of one rank. A thread that enqueues takes it while it calls NCCL, and a thread that ends it
+/// does so for good. Both happen at once only if the call does not return: NCCL checks for an abort inside
 /// every call that waits.
 struct NcclCommunicator {
   enum class State : std::uint8_t { idle, taken, held, over };
@@ -136,13 +136,13 @@ class NcclChannels final : public GpuChannels {
   Nanoseconds timeout_ = 0;
   Nanoseconds give_up_ = 0;       ///< when the contact that is awaited has taken too long
   std::vector<ncclComm*> roots_;  ///< per rank of this process
-  ncclComm* nobody_ = nullptr;    ///< what a rank gets in whose round it is left out
+  ncclComm* nobody_ = nullptr;    ///< the split's result for a rank in no communicator of the round
   std::map<Key, NcclCommunicator> communicators_;
   // For the warm-up: a stream and a byte for each rank of this process.
   std::map<RankId, StreamHandle> streams_;
   std::map<RankId, std::span<std::byte>> bytes_;
   std::vector<std::jthread> enders_;  ///< of communicators
-  CallWatch watch_;                   ///< it ends before what it lets go
+  CallWatch watch_;                   ///< destroyed first: its thread calls release()
 };
 
 }  // namespace ppsim::gpu_backend

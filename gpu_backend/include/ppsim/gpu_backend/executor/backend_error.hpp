@@ -19,7 +19,7 @@ class BackendError : public std::runtime_error {
   Error error_;
 };
 
-/// That of a BackendError; of another exception its words.
+/// The error of a BackendError; for any other exception, an io error with its text.
 [[nodiscard]] inline Error error_of(const std::exception& failure) {
   if (const auto* known = dynamic_cast<const BackendError*>(&failure)) return known->error();
   return {ErrorCode::io, failure.what()};

@@ -16,24 +16,24 @@ inline constexpr int kMaxHardwareQueues = 32;
 struct BackendStatus {
   std::string name;
   bool available = false;
-  std::string detail;      ///< what there is, or what is missing
-  std::string fault = {};  ///< why runs fail although devices are there; empty: they do not
+  std::string detail;      ///< the devices and libraries found, or those that are missing
+  std::string fault = {};  ///< the reason why runs fail although devices exist; empty: they do not
   friend bool operator==(const BackendStatus&, const BackendStatus&) = default;
 };
 
 /// Every backend that `ppsim run --backend` names. Order: by name of BackendOptions, then the others.
 [[nodiscard]] std::vector<BackendStatus> backend_statuses();
 
-/// Looks for the libraries that runs on a backend need, and for nothing else.
-/// Errors: io naming the one that is missing, or what it lacks, and the variable that names another one.
+/// Looks for the libraries that runs on a backend need, and for nothing else. Errors: io naming the library
+/// that is missing, or the symbol that it lacks, and the variable that names another library.
 [[nodiscard]] Expected<void> check_libraries(const BackendOptions& backend);
 
 /// The transport of a run, as its options have it; on GPUs with the launches of NCCL, which starts the
 /// kernels of a device in host order over all communicators, or of a single hardware queue.
 [[nodiscard]] TransportCapabilities capabilities_of(const RunOptions& run);
 
-/// Keeps the devices that Programs of so many ranks run on open between runs, so that each finds loaded what
-/// the one before has loaded. Null where there is nothing to keep.
+/// Keeps the devices that Programs of so many ranks run on open between runs, so that a run finds the modules
+/// of the one before loaded. Null where there is nothing to keep.
 [[nodiscard]] std::shared_ptr<void> hold_devices(const RunOptions& run, int ranks);
 
 }  // namespace ppsim::gpu_backend

@@ -24,7 +24,7 @@ using Payload = std::array<std::span<std::byte>, 2>;
 
 /// One end of a message.
 struct Transfer {
-  InstructionId instruction;  ///< what the sink hears when this end is complete
+  InstructionId instruction;  ///< reported to the sink when this end is complete
   std::uint32_t member = 0;   ///< which of its actions this is
   Channel channel;
   Direction direction = Direction::send;
@@ -36,7 +36,7 @@ enum class Reduction : std::uint8_t {
   none,       ///< nothing: all meet
   gradients,  ///< every member gets the sum, as CpuStageModel::accumulate adds, in ascending rank order
   norm,       ///< the same for one double
-  combined,   ///< what CpuStageModel::combine makes of the parts: one member gets the sum, all the statistics
+  combined,   ///< CpuStageModel::combine of the parts: one member gets the sum, all get the statistics
 };
 
 /// The part of one rank in a collective; the i-th on a communicator meets the i-th of every other member.
@@ -45,11 +45,11 @@ struct CollectiveCall {
   CommunicatorId communicator;
   RankId rank;
   Reduction reduction = Reduction::none;
-  std::span<std::byte> statistics = {};  ///< what is the same for all members afterwards
-  std::span<std::byte> summand = {};     ///< is used up; both empty: the rank has no part
+  std::span<std::byte> statistics = {};  ///< the same on all members afterwards
+  std::span<std::byte> summand = {};     ///< is overwritten; both empty: the rank has no part
   std::span<std::byte> result = {};      ///< where the sum goes, perhaps the summand itself
-  RankId receiver = {};                  ///< who gets the sum; none: every member
-  std::span<std::byte> total = {};       ///< what the result is added to in the end; empty: nothing
+  RankId receiver = {};                  ///< the member that gets the sum; none: every member
+  std::span<std::byte> total = {};       ///< the result is added to it in the end; empty: to nothing
   [[nodiscard]] bool gets_sum(RankId who) const { return !receiver.valid() || receiver == who; }
 };
 
@@ -60,23 +60,23 @@ class CompletionSink {
   /// These ends and calls are complete, all at one instant. An instruction of several ends is named once for
   /// each.
   virtual void complete(std::span<const InstructionId> ends) = 0;
-  /// Something that the transport will complete on its own is in flight: until it has landed, no run hangs,
-  /// even if every queue waits.
+  /// The transport has work in flight that it completes by itself: until landed(), the run does not count as
+  /// hung, even if every queue waits.
   virtual void in_flight() = 0;
   virtual void landed() = 0;
   /// The transport cannot go on.
   virtual void fail(std::exception_ptr failure) = 0;
 };
 
-/// Moves messages between ranks. A call starts what it is given and may return before it is complete;
-/// completion is told to the sink that the transport was made with, from whatever thread brought it about.
+/// Moves messages between ranks. A call starts an operation and may return before it is complete; the thread
+/// that completes it tells the sink that the transport was made with.
 /// Order: calls for one communicator and rank come one after another, in issue order.
 /// Errors: throws BackendError.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Forgets the messages that nobody received in the step before, and the collectives that not all joined.
+  /// Drops the messages that nobody received in the step before, and the collectives that not all joined.
   virtual void begin_step() = 0;
 
   /// Starts all ends together: those on different channels progress independently, those on one channel in

@@ -18,10 +18,10 @@ struct StreamStep {
   std::vector<InstructionId> waits = {};  ///< on other streams, before it starts
   InstructionId host_wait;                ///< the host waits for it before it issues; invalid: nothing
   bool awaited = false;                   ///< some other stream or the host waits for it
-  bool ends_apart = false;                ///< a HostStep of its own ends it
+  bool ends_apart = false;                ///< a separate HostStep ends it
 };
 
-/// A thing that the host of one rank enqueues.
+/// A piece of work that the host of one rank enqueues.
 struct HostStep {
   enum class Kind : std::uint8_t {
     begin,  ///< of a step of the plan
@@ -42,17 +42,17 @@ struct HostStep {
 /// execution graph within the rank is kept that way, and with it every order that the slot plan relies on.
 struct StreamPlan {
   std::vector<StreamStep> steps;
-  std::vector<HostStep> host;  ///< what the host enqueues, in order
-  std::vector<int> queues;     ///< in use, ascending; compute is always there
+  std::vector<HostStep> host;  ///< the steps that the host enqueues, in order
+  std::vector<int> queues;     ///< in use, ascending; always with compute
   bool complete = true;  ///< every instruction is issued; else some wait forever, for nothing or in a circle
 };
 
 [[nodiscard]] StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, RankId rank);
 
 /// The plans of all ranks, in one order of the whole Program: a run order, which holds where a message moves
-/// and a collective sums as well. When each host keeps its part of it, and comes to nothing before the others
-/// have enqueued what that waits for, everything is enqueued behind what it depends on. So no number of
-/// hardware queues, however streams share them, can hold a Program up that finishes, and CUDA sees every
+/// and a collective sums as well. When each host keeps its part of it, and waits until the others have
+/// enqueued the predecessors of its next step, everything is enqueued after its predecessors. So a Program
+/// that finishes does so with any number of hardware queues, however streams share them, and CUDA sees every
 /// dependence between the ranks as an event.
 /// Requires: `order` is a run order of `graph`.
 [[nodiscard]] std::vector<StreamPlan> plan_ranks_together(const Program& program, const ExecutionGraph& graph,

@@ -10,8 +10,8 @@
 
 namespace ppsim::gpu_backend::cuda {
 
-/// The tensors of attention forward, and what backward has beside them. Queries, keys and values are the
-/// three parts of each row of `joint`, their gradients those of `d_joint`.
+/// The tensors of attention forward, and those that backward adds. Queries, keys and values are the three
+/// parts of each row of `joint`, their gradients those of `d_joint`.
 struct AttentionMemory {
   const void* joint = nullptr;
   void* attended = nullptr;
@@ -27,7 +27,7 @@ struct AttentionPlans {
   int forward = 0, backward = 0;
 };
 
-/// Bytes that the plans of attention work with.
+/// Bytes of workspace that the plans of attention need.
 struct AttentionWorkspace {
   std::size_t forward = 0, backward = 0;
 };
@@ -41,7 +41,7 @@ class FlashAttention {
   FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d, const AttentionWorkspace& workspace,
                  const AttentionPlans& plans = {});
 
-  /// That its plans work with.
+  /// The workspace of its plans.
   [[nodiscard]] AttentionWorkspace workspace() const {
     return {forward_.workspace_bytes(), backward_.workspace_bytes()};
   }
