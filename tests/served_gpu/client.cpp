@@ -155,10 +155,10 @@ R call(Call number, const A&... arguments) {
   if (!receive_message(connection(), bytes)) lost();
   Received answer(bytes);
   if constexpr (std::is_void_v<R>) {
-    (Argument<A>::take_back(answer, arguments), ...);
+    (Argument<A>::receive(answer, arguments), ...);
   } else {
     auto result = answer.get<Wire<R>>();
-    (Argument<A>::take_back(answer, arguments), ...);
+    (Argument<A>::receive(answer, arguments), ...);
     if constexpr (std::is_same_v<R, const char*>) return kept_text(result);
     if constexpr (!std::is_same_v<R, const char*>) return result;
   }

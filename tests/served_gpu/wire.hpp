@@ -79,7 +79,7 @@ template <class T>
 class Argument {
  public:
   static void send(Message& message, const T& value) { message.put(value); }
-  static void take_back(Received& /*answer*/, const T& /*value*/) {}
+  static void receive(Received& /*answer*/, const T& /*value*/) {}
 
   explicit Argument(Received& message) : value_(message.get<T>()) {}
   [[nodiscard]] T& value() { return value_; }
@@ -89,7 +89,7 @@ class Argument {
   T value_;
 };
 
-/// A pointer to something of the host's: its content travels there, and back where it may have changed.
+/// A pointer to memory of the host: its content travels there, and back where it may have changed.
 template <class T>
 requires IsOfHost<T>::value class Argument<T*> {
  public:
@@ -97,7 +97,7 @@ requires IsOfHost<T>::value class Argument<T*> {
     message.put(value != nullptr);
     if (value != nullptr) message.put(*value);
   }
-  static void take_back(Received& answer, T* value) {
+  static void receive(Received& answer, T* value) {
     if constexpr (!std::is_const_v<T>) {
       if (value != nullptr) *value = answer.get<T>();
     }
@@ -124,9 +124,7 @@ template <>
 class Argument<const char**> {
  public:
   static void send(Message& /*message*/, const char** /*value*/) {}
-  static void take_back(Received& answer, const char** value) {
-    *value = kept_text(answer.get<std::string>());
-  }
+  static void receive(Received& answer, const char** value) { *value = kept_text(answer.get<std::string>()); }
 
   explicit Argument(Received& /*message*/) {}
   [[nodiscard]] const char** value() { return &value_; }
@@ -141,7 +139,7 @@ template <>
 class Argument<char*> {
  public:
   static void send(Message& /*message*/, char* /*value*/) {}
-  static void take_back(Received& answer, char* value) {
+  static void receive(Received& answer, char* value) {
     const auto text = answer.get<std::string>();
     std::memcpy(value, text.c_str(), text.size() + 1);
   }

@@ -14,15 +14,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kFinalStates = 4s;         // for processes that are known to be there, or held in a driver
-constexpr auto kFinalStatesGone = 500ms;  // where one is not: the launcher is about to end all
+constexpr auto kFinalStates = 4s;         // for processes that are known to run, or to wait in a driver
+constexpr auto kFinalStatesGone = 500ms;  // where one is gone: the launcher is about to end all
 
 [[noreturn]] void fail(const Error& error) { throw BackendError(error.code, error.message); }
 
-/// Does something unless it ends in time.
-class Alarm {
+/// Calls a function once a time is over, unless it is destroyed before; without a time, never.
+class Timer {
  public:
-  Alarm(std::optional<std::chrono::nanoseconds> time, std::function<void()> over) {
+  Timer(std::optional<std::chrono::nanoseconds> time, std::function<void()> over) {
     if (!time) return;
     thread_ = std::jthread([time = *time, over = std::move(over)](const std::stop_token& ended) {
       std::mutex mutex;
@@ -54,7 +54,7 @@ void Peers::assemble() {
 
 void Peers::assemble(const StepDeadline& deadline) {
   if (alone()) return;
-  const Alarm alarm(deadline.limit(), [&] { static_cast<void>(stop(deadline.late())); });
+  const Timer timer(deadline.limit(), [&] { static_cast<void>(stop(deadline.late())); });
   if (const auto here = in_.processes->barrier(); !here) fail(here.error());
 }
 

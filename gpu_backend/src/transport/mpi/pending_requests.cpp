@@ -73,34 +73,34 @@ std::vector<std::byte> take(const MpiArrival& arrival) {
   return bytes;
 }
 
-PendingRequests::Flight& PendingRequests::add(Flight flight) {
-  pending_.push_back(std::make_unique<Flight>(std::move(flight)));
+PendingRequests::PendingRequest& PendingRequests::add(PendingRequest pending) {
+  pending_.push_back(std::make_unique<PendingRequest>(std::move(pending)));
   requests_.push_back(MPI_REQUEST_NULL);
   return *pending_.back();
 }
 
 void PendingRequests::send(const MpiAddress& to, const MessageHeader& header, const Payload& payload,
                            Done done) {
-  const Flight& flight =
+  const PendingRequest& pending =
       add({header, {}, [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
-  requests_.back() = begin_send(to, Layout(&flight.header, payload));
+  requests_.back() = begin_send(to, Layout(&pending.header, payload));
 }
 
 void PendingRequests::send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes,
                            Done done) {
-  Flight& flight =
+  PendingRequest& pending =
       add({header, std::move(bytes), [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
-  requests_.back() = begin_send(to, Layout(&flight.header, {std::span(flight.bytes), {}}));
+  requests_.back() = begin_send(to, Layout(&pending.header, {std::span(pending.bytes), {}}));
 }
 
 void PendingRequests::send_bytes(const MpiAddress& to, std::vector<std::byte> bytes) {
-  Flight& flight = add({{}, std::move(bytes), [](const MessageHeader& /*own*/) {}});
-  requests_.back() = begin_send(to, Layout(nullptr, {std::span(flight.bytes), {}}));
+  PendingRequest& pending = add({{}, std::move(bytes), [](const MessageHeader& /*own*/) {}});
+  requests_.back() = begin_send(to, Layout(nullptr, {std::span(pending.bytes), {}}));
 }
 
 void PendingRequests::receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done) {
-  Flight& flight = add({{}, {}, std::move(done)});
-  const Layout layout(&flight.header, payload);
+  PendingRequest& pending = add({{}, {}, std::move(done)});
+  const Layout layout(&pending.header, payload);
   MPI_Message message = arrival.message;
   check_mpi(MPI_Imrecv(MPI_BOTTOM, 1, layout.type(), &message, &requests_.back()), "MPI_Imrecv");
 }
@@ -115,12 +115,12 @@ bool PendingRequests::progress(bool call) {
   if (count <= 0) return false;
   ended.resize(as_size(count));
   std::ranges::sort(ended);  // the first posted is reported first
-  std::vector<std::unique_ptr<Flight>> landed;
-  for (const int at : ended) landed.push_back(std::move(pending_[as_size(at)]));
+  std::vector<std::unique_ptr<PendingRequest>> ended_requests;
+  for (const int at : ended) ended_requests.push_back(std::move(pending_[as_size(at)]));
   std::erase(pending_, nullptr);
   std::erase(requests_, MPI_REQUEST_NULL);
-  for (const auto& flight : landed) {
-    if (call) flight->done(flight->header);
+  for (const auto& pending : ended_requests) {
+    if (call) pending->done(pending->header);
   }
   return true;
 }

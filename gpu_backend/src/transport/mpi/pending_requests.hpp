@@ -27,7 +27,7 @@ struct MpiAddress {
   MPI_Comm messages = MPI_COMM_NULL;
 };
 
-/// A message that is there and not received.
+/// A message that has arrived and is not yet received.
 struct MpiArrival {
   MPI_Message message = MPI_MESSAGE_NULL;
   std::size_t bytes = 0;
@@ -36,7 +36,7 @@ struct MpiArrival {
 /// Receives a message at once.
 [[nodiscard]] std::vector<std::byte> take(const MpiArrival& arrival);
 
-/// The operations that MPI has in flight, with the memory that it uses meanwhile.
+/// The operations that MPI has in flight, with the memory that it uses until they complete.
 class PendingRequests {
  public:
   using Done = std::function<void()>;
@@ -44,28 +44,29 @@ class PendingRequests {
 
   /// Sends a header and a payload that stays as it is until `done`.
   void send(const MpiAddress& to, const MessageHeader& header, const Payload& payload, Done done);
-  /// Sends bytes that it keeps.
+  /// Sends bytes, which it keeps until then.
   void send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes, Done done);
   void send_bytes(const MpiAddress& to, std::vector<std::byte> bytes);
   void receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done);
 
-  /// Calls `done` of all that has ended. Returns: whether anything has.
+  /// Calls `done` of all requests that have completed. Returns: whether there were any.
   bool progress(bool call = true);
   [[nodiscard]] bool empty() const { return requests_.empty(); }
 
  private:
-  struct Flight {
+  /// A request that is in flight, with the memory that MPI uses until it completes.
+  struct PendingRequest {
     MessageHeader header;
     std::vector<std::byte> bytes;
     HeaderDone done;
   };
-  Flight& add(Flight flight);
+  PendingRequest& add(PendingRequest pending);
 
   std::vector<MPI_Request> requests_;
-  std::vector<std::unique_ptr<Flight>> pending_;  ///< parallel to requests_
+  std::vector<std::unique_ptr<PendingRequest>> pending_;  ///< parallel to requests_
 };
 
-/// Lets others run, for longer the longer nothing happens.
+/// Yields to other threads and processes, for longer the longer nothing happens.
 class Backoff {
  public:
   void reset() { rounds_ = 0; }

@@ -31,7 +31,7 @@ void KeySearch::begin(const TaskRows& rows) {
   timed_.assign(rows);
   rules_.keys.resize(as_size(shop_.tasks()));
   for (int task = 0; task < shop_.tasks(); ++task) rules_.keys[as_size(task)] = timed_.start(task);
-  rules_.patience = 0;
+  rules_.max_wait = 0;
   rules_.most = live_of(shop_, rows);
   start_over();
 }
@@ -95,7 +95,7 @@ void KeySearch::change(ListRules& rules) {
       return;
     }
     default:
-      rules.patience = random_.one_in(2) ? 0 : random_.below(longest_duration(shop_));
+      rules.max_wait = random_.one_in(2) ? 0 : random_.below(longest_duration(shop_));
   }
 }
 

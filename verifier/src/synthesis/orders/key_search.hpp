@@ -5,17 +5,17 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// A search of the rules by which list_rows makes orders: keys of whole strands, of strands that are alike on
-/// all ranks, or of the tasks of a rank within a while are shifted; the patience and the limits of stages
-/// change. One change of a strand changes what all of its microbatches do, where a Walk needs a step for each
-/// of them.
+/// A search over the rules by which list_rows makes orders: it shifts the keys of whole strands, of strands
+/// that are alike on all ranks, or of the tasks of a rank within a time window, and changes `max_wait` and
+/// the limits of stages. One change of a strand moves all of its microbatches, where a Walk needs a step for
+/// each of them.
 class KeySearch {
  public:
   KeySearch(const Shop& shop, std::uint64_t seed) : shop_(shop), random_(seed), timed_(shop) {}
 
-  /// Keys that are the start times of rows, at which TimedRows::assign has no fault.
+  /// Begins with keys that are the start times of rows, which TimedRows::assign must accept.
   void begin(const TaskRows& rows);
-  /// Keys by which microbatches follow each other steadily, each strand as early as it can be.
+  /// Begins with keys by which microbatches follow each other steadily, each strand as early as possible.
   void begin_steady();
   /// As Walk::go; a list counts for kListSteps steps.
   void go(std::int64_t lists, Slot heat, Slot enough, Effort& effort);

@@ -125,7 +125,7 @@ class Lister {
     Slot best = 0;
     const std::vector<int>& strands = shop_.strands_of[as_size(rank)];
     for (std::size_t i = 0; i < strands.size(); ++i) {
-      if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.patience) continue;
+      if (arrivals_[i] == kNever || arrivals_[i] - first > rules_.max_wait) continue;
       const Slot key = rules_.keys[as_size(strands[i] * shop_.microbatches + next(strands[i]))];
       if (state.start != kNever && key >= best) continue;
       best = key;

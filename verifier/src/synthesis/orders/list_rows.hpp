@@ -7,10 +7,10 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// By what a rank chooses among the actions that could be next.
+/// The rules by which a rank chooses among the actions that could be next.
 struct ListRules {
-  std::vector<Slot> keys;  ///< by task: of those that can start soon enough, the least goes first
-  Slot patience = 0;       ///< soon enough: so long after the first that could
+  std::vector<Slot> keys;  ///< by task: of those that can start soon enough, the least key goes first
+  Slot max_wait = 0;       ///< soon enough: at most so long after the first that could start
   std::vector<int> most;   ///< by stage: microbatches that may be live
 };
 
@@ -20,10 +20,10 @@ struct ListRules {
 /// The last one of them.
 [[nodiscard]] ListRules steady_rules(const Shop& shop);
 
-/// Rows that run whatever can start first, within the room, so that some rank always can go on: an F starts
-/// only where all microbatches could still be finished, the oldest first. An order
-/// of F and I that the model keeps is kept. Nothing where the room does not suffice for one microbatch after
-/// the other, or for the order that is kept.
+/// Rows that run whatever can start first, within the room. Some rank can always go on: an F starts only
+/// where all microbatches could still be finished, the oldest first. An order of F and I that the model keeps
+/// is kept. Nothing where the room does not suffice for one microbatch after the other, or for the kept
+/// order.
 [[nodiscard]] std::optional<TaskRows> list_rows(const Shop& shop, const ListRules& rules);
 
 }  // namespace ppsim::verifier::synthesis

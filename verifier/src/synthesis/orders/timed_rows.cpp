@@ -108,12 +108,12 @@ std::optional<RowsValue> TimedRows::attempt(int rank, int from, std::span<const 
   put(rank, from, window);
   std::ranges::copy(ends_, trial_ends_.begin());
   if (!run(most)) {
-    take_back();
+    undo();
     return std::nullopt;
   }
   trial_value_ = value_of_trial();
   if (trial_value_.objective > most) {
-    take_back();
+    undo();
     return std::nullopt;
   }
   return trial_value_;
@@ -125,7 +125,7 @@ void TimedRows::keep() {
   hold_again(trial_rank_, trial_from_, static_cast<int>(before_trial_.size()));
 }
 
-void TimedRows::take_back() { put(trial_rank_, trial_from_, before_trial_); }
+void TimedRows::undo() { put(trial_rank_, trial_from_, before_trial_); }
 
 bool TimedRows::run(Slot most) {
   ready_.clear();

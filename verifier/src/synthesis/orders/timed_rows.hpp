@@ -16,7 +16,7 @@ struct RowsValue {
 };
 
 /// Rows within the room of their ranks, and the earliest times of their tasks. A change of one row is tried,
-/// then kept or taken back; only what starts behind it is timed again.
+/// then kept or undone; only tasks that start after it are timed again.
 class TimedRows {
  public:
   explicit TimedRows(const Shop& shop);
@@ -25,13 +25,13 @@ class TimedRows {
   bool assign(const TaskRows& rows);
 
   /// Puts `window` into the places of the row of a rank from `from` on, which must hold the same tasks.
-  /// Returns: what the rows are worth then; nothing, and all is as before, where they wait for each other,
+  /// Returns: the value of the rows then; nothing, and all is as before, where they wait for each other,
   /// take too much room, or the objective is above `most`.
   std::optional<RowsValue> attempt(int rank, int from, std::span<const int> window, Slot most);
   /// Keeps what was tried last, which must have a value.
   void keep();
-  /// Takes back what was tried last, which must have a value.
-  void take_back();
+  /// Undoes what was tried last, which must have a value.
+  void undo();
 
   [[nodiscard]] const TaskRows& rows() const { return rows_; }
   [[nodiscard]] const std::vector<int>& row(int rank) const { return rows_[as_size(rank)]; }

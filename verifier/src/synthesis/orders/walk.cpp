@@ -33,7 +33,7 @@ void Walk::step(Slot heat) {
   const Slot accepted = now + (heat > 0 ? random_.below(heat + 1) : 0);
   const auto value = timed_.attempt(change.rank, change.from, window_, accepted / kObjective);
   if (!value) return;
-  if (cost(*value) > accepted) return timed_.take_back();
+  if (cost(*value) > accepted) return timed_.undo();
   timed_.keep();
   critical_is_known_ = false;
   if (*value >= best_value_) return;
