@@ -59,13 +59,13 @@ struct InputOptions {
   std::vector<std::string> settings;  ///< key=value
   std::string dialect = "torch";
   std::string target;                    ///< of --for; empty: none
-  std::optional<Target> loaded_by = {};  ///< what this does not load is refused
+  std::optional<Target> loaded_by = {};  ///< inputs that it does not load are refused
   bool writes_dialect = false;           ///< --dialect may be that of an output
   std::optional<int> ranks, microbatches, chunks, slices;
   int replicas = 1;
   bool tied = false;  ///< embedding and head share their weights
   std::string offload = "none";
-  std::string send_done_delay;  ///< empty: 0, or what the target does
+  std::string send_done_delay;  ///< empty: 0, or the target's
   [[nodiscard]] bool has_parameters() const {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
@@ -85,13 +85,13 @@ void add_target_option(Command& command, std::string& target);
 /// Errors: bad_argument.
 [[nodiscard]] Expected<std::optional<Target>> target_of(const std::string& name);
 /// The alphabet of a CSV that is written: that of the target, or of --dialect where the input is no CSV.
-/// Errors: bad_argument where --dialect is for nothing, and where both name one.
+/// Errors: bad_argument where --dialect has no use, and where both name one.
 [[nodiscard]] Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path);
 /// Tells the person at the terminal where a file that is written makes PyTorch compute other gradients: one
 /// in an alphabet since 2.6, when REDUCE_GRAD began to divide them.
 void note_gradients(const Ir& ir, const std::string& path, CsvDialect dialect, const Output& output);
 
-/// --unit and --token-costs, --costs, --model and what belongs to a model.
+/// The values of --unit and --token-costs, --costs, --model and the options of a model.
 struct CostOptions {
   std::string unit, tokens, costs, model, cluster;
   int nodes = 1;
@@ -115,12 +115,12 @@ void add_recompute_option(Command& command, CostOptions& options);
 /// The error of `what`, such as "simulate", to which no costs were given.
 [[nodiscard]] Error needs_costs(const std::string& what);
 
-/// An input with its costs: what most commands start from.
+/// An input with its costs, from which most commands start.
 struct Subject {
   std::string name;
   Ir ir;
   std::optional<CostBinding> costs;
-  std::string table_file;                   ///< of --costs, which must have all that is to run
+  std::string table_file;                   ///< of --costs, which must have a cost for everything that runs
   StageRecompute recompute;                 ///< that was asked for, or chosen
   Offload offload;                          ///< that was asked for
   std::optional<int> send_done_delay = {};  ///< that was asked for
@@ -147,7 +147,7 @@ struct Subject {
 [[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
 /// Adds the actions that --with asks for: load, unshard, reduce-grad, reduce-grad-each-microbatch, opt,
 /// clip.
-/// Errors: bad_argument for anything else, for one that is named twice, and for what only a backward has.
+/// Errors: bad_argument for anything else, for one that is named twice, and for one that needs a backward.
 [[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, const Ir& ir);
 /// Errors: bad_argument where the input is a Program, to which `option` comes too late.
 [[nodiscard]] Expected<void> check_is_schedule(const Ir& ir, const std::string& option);
@@ -165,7 +165,7 @@ struct Subject {
 [[nodiscard]] std::string percent_text(double fraction);
 /// "+1.23 %", "-1.23 %", "+0.00 %".
 [[nodiscard]] std::string signed_percent_text(double fraction);
-/// How far what was measured is from the simulation, "+1.23 %"; nothing to compare with: "".
+/// The difference of a measured time from the simulated one, "+1.23 %"; "" with nothing to compare.
 [[nodiscard]] std::string difference_text(Nanoseconds measured, Nanoseconds simulated);
 
 /// The kinds of actions of a Program that the costs name no price of: they take no time.

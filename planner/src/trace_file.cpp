@@ -26,8 +26,8 @@ std::string step_file(const std::string& folder, std::size_t step) {
   return (fs::path(folder) / name.str()).string();
 }
 
-/// What messages and collectives say of the clocks of ranks: none is there before it was sent. Nothing where
-/// it is too early for clocks that are kClocksApart.
+/// The bounds that messages and collectives give for the clocks of ranks: none arrives before it was sent.
+/// Nothing where one arrives too early even for clocks that differ by kClocksApart.
 std::optional<std::vector<ClockBound>> clock_bounds(const Program& program, const TimedTrace& trace) {
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   std::vector<ClockBound> bounds;
@@ -49,7 +49,7 @@ std::optional<std::vector<ClockBound>> clock_bounds(const Program& program, cons
   return possible ? std::optional(std::move(bounds)) : std::nullopt;
 }
 
-/// The trace with the clocks of its ranks moved as little as messages ask for; nothing where kClocksApart is
+/// The trace with the clocks of its ranks moved as little as messages require; nothing where kClocksApart is
 /// too little.
 std::optional<TimedTrace> with_clocks_together(const Program& program, const TimedTrace& trace) {
   const auto messages = clock_bounds(program, trace);

@@ -27,7 +27,7 @@
 namespace ppsim::python {
 namespace {
 
-/// Numerator and denominator; None where there is no end.
+/// Numerator and denominator; None for infinity.
 nb::object ratio_of(const Ratio& ratio) {
   if (ratio.is_infinite()) return nb::none();
   return nb::make_tuple(ratio.numerator(), ratio.denominator());
@@ -129,7 +129,7 @@ Data step_spread_of(const SimulatedStep& step, const SpreadWords& words) {
                {"gain_errors_ns", errors}});
 }
 
-/// What ppsim.calibrate asks.
+/// The arguments of ppsim.calibrate.
 struct CalibrationWords {
   std::vector<std::string> traces;
   std::vector<std::tuple<std::string, std::string>> nccl_tests;  ///< operation, or "", and file

@@ -45,7 +45,7 @@ std::vector<Id> ids_of(const std::vector<int>& values) {
   return ids;
 }
 
-/// The shape of a pipeline as ScheduleBuilder of python/ppsim holds it; what is empty has its default.
+/// The shape of a pipeline as ScheduleBuilder of python/ppsim holds it; empty members have their defaults.
 struct Shape {
   int ranks = 1, stages = 1, microbatches = 1, slices = 1;
   std::vector<int> placement;

@@ -1,4 +1,4 @@
-// Repair and synthesis: what is searched by Z3.
+// Repair and synthesis, which Z3 searches for.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

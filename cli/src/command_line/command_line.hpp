@@ -5,9 +5,8 @@
 
 namespace ppsim::cli {
 
-/// Parses the command line and checks what no command needs to: that an option has a value, and that no
-/// output takes the place of an input. Returns: what is to be done; nothing is left to do where help or the
-/// version was asked for, which is printed.
+/// Parses the command line and checks it where no command has to: that an option has a value, and that no
+/// output overwrites an input. Returns: the work of the command, or of printing help or the version.
 /// Errors: bad_argument naming the option or the word, with the nearest name where it is not known.
 [[nodiscard]] Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** argv);
 

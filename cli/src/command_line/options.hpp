@@ -19,12 +19,12 @@ namespace ppsim::cli {
 
 struct Output;
 
-/// The work of a command; returns the exit code, or the error that is to be reported.
+/// The work of a command; returns the exit code, or the error to report.
 using CommandRun = std::function<Expected<int>(const Output&)>;
 
 /// A requirement on an option's value.
 struct Validator {
-  std::function<std::string(const std::string&)> refusal;  ///< what is wrong with a text; empty: nothing
+  std::function<std::string(const std::string&)> refusal;  ///< the fault of a text; empty: none
   std::string value = {};                                  ///< as --help calls it
 };
 
@@ -41,7 +41,7 @@ class Option {
 
   Option& check(const Validator& validator);
   Option& required();
-  /// --help shows what the variable holds now.
+  /// --help shows the present value of the variable.
   Option& show_default();
   /// Each mention takes one value, and arguments may follow it.
   Option& one_value_each();
@@ -58,7 +58,7 @@ class Option {
 struct OptionText {
   std::vector<std::string> names = {};  ///< "-o", "--output"; of an argument its own, "INPUT"
   std::string help = {}, group = {};
-  std::string value = {};                 ///< what it takes, "INT" or "{text,svg}"; empty: a flag
+  std::string value = {};                 ///< the type of its value, "INT" or "{text,svg}"; empty: a flag
   std::vector<std::string> choices = {};  ///< all values that it may have, where these are few
   std::string otherwise = {};             ///< its value where it is not given
   std::string needs = {};                 ///< an option without which it is refused
@@ -79,7 +79,7 @@ struct CommandText {
 ///     command.add_option("--width", options->width, "characters").check(whole(20, 20000));
 ///     command.runs(run, options);
 ///
-/// Variables must outlive what is run. A copy is the same command.
+/// Variables must outlive the run. A copy is the same command.
 class Command {
  public:
   Command(CLI::App* app, CommandRun* chosen) : app_(app), chosen_(chosen) {}

@@ -33,8 +33,8 @@ struct CompareOptions {
   int width = 1200;
 };
 
-/// An input that no choice of recompute lets fit, or a schedule that these parameters do not go with: a row
-/// that says so.
+/// A row for an input that fits with no choice of recompute, or for a schedule that these parameters do not
+/// suit.
 struct Misfit {
   std::string name;
   Error error;
@@ -46,7 +46,7 @@ struct Compared {
   std::vector<Misfit> misfits;
 };
 
-/// What one input is read with: parameters are for the names among the inputs.
+/// The options with which one input is read: parameters are for the names among the inputs.
 InputOptions options_of(const CompareOptions& options, const std::string& input) {
   InputOptions one = options.input;
   one.input = input;
@@ -54,7 +54,7 @@ InputOptions options_of(const CompareOptions& options, const std::string& input)
   return one;
 }
 
-/// Whether others may be compared all the same: what is wrong with the line itself is wrong with all.
+/// Whether the other inputs may be compared all the same: not where the command line itself is wrong.
 bool is_misfit(const CompareOptions& options, const std::string& input, const Error& error) {
   if (error.code == ErrorCode::does_not_fit) return true;
   if (error.code != ErrorCode::bad_argument || names_file(input)) return false;
@@ -81,7 +81,7 @@ Expected<SimulatedStep> evaluation_of(const CompareOptions& options, const Asked
   return step;
 }
 
-/// The same with the input's name in what went wrong.
+/// The same, with the input's name in errors.
 Expected<SimulatedStep> named(const CompareOptions& options, const Asked& asked, const Output& output) {
   return evaluation_of(options, asked, output).map_error([&](Error error) {
     const bool says_which = error.message.find(asked.input) != std::string::npos || !error.place.file.empty();
@@ -280,7 +280,7 @@ void print_text(const CompareOptions& options, const Compared& compared, const s
   std::cout << notes_text(steps.front());
 }
 
-/// All steps over one axis; each by what it was asked for.
+/// Writes all steps over one axis, each under the name that the user gave.
 Expected<void> write_figure(const CompareOptions& options, const std::vector<SimulatedStep>& steps) {
   std::vector<SvgRun> runs;
   for (const SimulatedStep& step : steps) runs.push_back({step.name, step.program(), step.trace});

@@ -14,7 +14,7 @@ struct ConvertOptions {
 
 constexpr std::string_view kTasks = "jaxpp-tasks";
 
-/// Lowered as it is asked for, for a target with what that needs.
+/// Lowers a schedule, for a target with the actions that it needs.
 Expected<Program> lowered(const Schedule& schedule, const std::optional<Target>& target) {
   if (!target) return lower(schedule, {});
   return lower_for(*target, schedule, usual_lowering(*target, target->communicators.front()));
@@ -47,13 +47,13 @@ Expected<std::string> tasks_text(const ConvertOptions& options, const Ir& ir) {
   return to_jaxpp_tasks(std::get<Schedule>(ir));
 }
 
-/// A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, with waits
-/// where these are asked for, unless the input is native.
+/// The alphabet of the output for a dialect that names the input's: PyTorch's present one, with waits where
+/// these are asked for, unless the input is native.
 CsvDialect own_dialect(CsvDialect asked, bool from_json) {
   return from_json || asked == CsvDialect::torch_2_15 ? asked : CsvDialect::torch;
 }
 
-/// In the alphabet of the target where there is one.
+/// The text of the output, in the alphabet of the target where there is one.
 Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool from_json,
                               CsvDialect dialect) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));

@@ -18,7 +18,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// Parameters that every schedule has are options of their own.
+/// Refuses --set for a parameter that every schedule has: it has its own option.
 Expected<void> check_is_setting(const std::string& key, const std::string& setting) {
   for (const char* own : {"ranks", "microbatches", "chunks", "slices"}) {
     if (key != own) continue;
@@ -58,7 +58,7 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
   return parameters;
 }
 
-/// The options of a NAME are for one, and say what it does.
+/// Checks that options of schedules come with a schedule's NAME, and agree with it.
 Expected<void> check_is_name(const InputOptions& input) {
   if (!names_file(input.input)) return check_agrees(input);
   if (!input.has_parameters()) return {};
@@ -76,7 +76,7 @@ Expected<void> check_dialect_is_for(const InputOptions& input) {
       {.found = "--dialect " + input.dialect + " with " + input.input, .expected = "a CSV, or no --dialect"});
 }
 
-/// An input that is no file has to be a schedule.
+/// Checks that an input is a file or a schedule.
 Expected<void> check_is_there(const std::string& input) {
   if (names_schedule(input)) return {};
   std::error_code ignored;
@@ -160,8 +160,8 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
   return adaptive_recompute(std::get<Schedule>(ir), *work);
 }
 
-/// What is recomputed is part of the costs that an order follows. What `adaptive` chooses comes after the
-/// order.
+/// Sets the recomputation that --recompute names, as part of the costs that an order follows. The choice of
+/// `adaptive` comes after the order.
 void tell_recomputation(std::optional<CostSource>& source, const std::string& asked) {
   auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
   if (work == nullptr) return;
@@ -236,7 +236,7 @@ Expected<void> replicate(Subject& subject, const CostOptions& options, int count
   return {};
 }
 
-/// Of a Schedule the costs of its own steps: what lowering adds is looked at in the Program.
+/// Checks the costs of a Schedule's steps; those that lowering adds are checked in the Program.
 Expected<void> check_table(const Subject& subject, const Schedule& schedule) {
   if (subject.table_file.empty()) return {};
   return check_costs(subject.costs->tables.costs, schedule, subject.table_file);

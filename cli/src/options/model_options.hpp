@@ -28,7 +28,7 @@ void add_model_options(Command& command, ModelOptions& options);
 [[nodiscard]] Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options,
                                                                    const BackendChoice& device, int stages,
                                                                    std::vector<int> slice_lengths = {});
-/// "attention by cuDNN 9.19.0": what computes what could be computed otherwise; "" but on GPUs.
+/// "attention by cuDNN 9.19.0": the kernels that run where others could; "" except on GPUs.
 [[nodiscard]] std::string kernels_text(const BackendChoice& device, const StageModel& model,
                                        const Pipeline& pipeline);
 

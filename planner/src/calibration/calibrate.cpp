@@ -17,9 +17,9 @@
 namespace ppsim::planner {
 namespace {
 
-/// None is left out: whole steps are compared, so what is slow in them has to count.
+/// Keeps all: whole steps are compared, so their slow actions have to count.
 constexpr double kOutliers = 0;
-/// Steps that are put together of measured ones, where these are not more.
+/// The number of steps that are combined from measured ones, where these are not more.
 constexpr std::size_t kMixes = 64;
 
 /// The durations of measured steps, and those of their halves.
@@ -31,7 +31,7 @@ struct Observations {
   double other_step_ns = 0;  ///< of the other half of the steps; of a single step: itself
 };
 
-/// The trace with every computation from when all that it needs was there.
+/// The trace in which every computation starts when its inputs have arrived.
 TimedTrace without_waits(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
   TimedTrace result = trace;
   const ReplayCosts costs = replay_costs(analyzed, trace);
@@ -71,7 +71,8 @@ double total_of(const std::vector<Nanoseconds>& durations) {
   return total;
 }
 
-/// Of the classes of a kind: absolute errors over what they took. Nothing where they took no time.
+/// The sum of the absolute errors of the classes of a kind, as a share of their time. Nothing where they took
+/// no time.
 std::optional<double> kind_error(const CostTable& costs, const Durations& durations, OpKind kind) {
   double wrong = 0;
   double all = 0;
@@ -85,8 +86,8 @@ std::optional<double> kind_error(const CostTable& costs, const Durations& durati
   return wrong / all;
 }
 
-/// What is compared: costs that were given, found ones, and those that are found in one half; nothing where
-/// that is too little to find them.
+/// The costs that are compared: given ones, fitted ones, and those fitted to one half; empty where the half
+/// has too few measurements.
 struct ComparedCosts {
   const std::optional<CostTable>& before;
   const CostTable& after;
@@ -131,8 +132,8 @@ Expected<CalibrationGroup> step_group(const CalibrationRequest& request, const O
   return group;
 }
 
-/// The costs of a step whose ranks are those of different ones: rank r has what it took in step first + r *
-/// shift, counted round.
+/// The costs of a step combined from different ones: rank r has its times of step first + r * shift, modulo
+/// the number of steps.
 ReplayCosts mixed_costs(const AnalyzedProgram& analyzed, const std::vector<ReplayCosts>& steps,
                         std::size_t first, std::size_t shift) {
   const auto step_of = [&](InstructionId id) -> const ReplayCosts& {

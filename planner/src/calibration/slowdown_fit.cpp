@@ -13,10 +13,10 @@
 namespace ppsim::planner {
 namespace {
 
-/// Kinds whose actions differ less than this in how many others compute beside them say nothing.
+/// Kinds whose actions differ less than this in how many others compute beside them are not fitted.
 constexpr double kMinVariety = 0.1;
 constexpr std::size_t kMinActions = 8;
-/// What another number of undisturbed ones has to leave of the deviations to be taken.
+/// Another number of undisturbed ranks is taken only if it reduces the deviations to this share.
 constexpr double kClearlyLess = 0.9;
 constexpr double kMaxSlowdown = 8;
 
@@ -36,7 +36,7 @@ struct Observation {
   }
 };
 
-/// What the fit looks for.
+/// The parameters that are fitted.
 struct Law {
   double slowdown = 0;
   int undisturbed = 0;
@@ -52,7 +52,7 @@ struct Law {
   }
 };
 
-/// Those of one step and one device, whose number is in `device`.
+/// Collects the observations of one step and one device, whose number is in `device`.
 class StepWalk {
  public:
   StepWalk(const Program& program, const TimedTrace& trace, int ranks)
@@ -148,7 +148,7 @@ std::size_t size(const Classes& classes) {
   return size;
 }
 
-/// How far apart times alone are, as logarithms: what they are multiplied by does not matter.
+/// The spread of the logarithms of times alone, which a common factor does not change.
 double deviation(const Classes& classes, const Law& law) {
   return deviation(classes, [&law](const Observation& action) {
     return std::log(static_cast<double>(action.duration()) * law.alone(action));

@@ -17,7 +17,7 @@ void print_entry(std::ostream& out, const SizeClass& key) {
   out << R"(,"bytes":...})";
 }
 
-/// What follows the kind.
+/// Prints the stage or block, peer and slice of a class, after its kind.
 void print_place(std::ostream& out, Subject subject, const auto& key) {
   if (key.subject >= 0) out << " of " << subject_name(subject) << ' ' << key.subject;
   if (key.peer >= 0) out << " with peer " << key.peer;

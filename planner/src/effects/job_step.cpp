@@ -22,7 +22,8 @@ Expected<void> check(const SimulatedStep& planned, const JobNetwork& network) {
   return {};
 }
 
-/// What tensor-parallel ranks exchange during each action. A backward that recomputes has the forward's, too.
+/// The exchanges of tensor-parallel ranks during each action. A backward that recomputes has the forward's as
+/// well.
 std::map<CostClass, TensorExchange> exchanges_of(const AnalyticCosts& costs, const Workload& workload) {
   std::map<CostClass, TensorExchange> exchanges;
   for (const auto& [stage, found] : costs.exchanges) {

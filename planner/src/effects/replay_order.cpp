@@ -32,7 +32,7 @@ struct CostSum {
   [[nodiscard]] Cost mean() const { return {delays / count, durations / count}; }
 };
 
-/// The sum of the messages of a class that show when their data is there.
+/// The sum over the messages of a class whose trace shows when their data arrives.
 struct ArrivalSum {
   Nanoseconds arrivals = 0;
   std::int64_t count = 0;
@@ -41,8 +41,8 @@ struct ArrivalSum {
   [[nodiscard]] ReplayMessage mean() const { return {!eager, count == 0 ? 0 : arrivals / count}; }
 };
 
-/// What was measured, by action and by class. Means are of actions of the same kind: a RECV takes less than
-/// its SEND where that is eager or has a credit.
+/// The measured costs, by action and by class. Means are over actions of the same kind: a RECV takes less
+/// than its SEND where that is eager or has a credit.
 class MeasuredActions {
  public:
   explicit MeasuredActions(const MeasuredStep& measured)
@@ -136,7 +136,7 @@ tl::unexpected<Error> not_measured(const Program& program, InstructionId id) {
                      .expected = "the same actions in another order"});
 }
 
-/// What stages compute, in whatever microbatch.
+/// The kinds of actions that stages compute, in any microbatch.
 std::set<std::pair<OpKind, std::int32_t>> computed(const Program& program) {
   std::set<std::pair<OpKind, std::int32_t>> classes;
   for (const Action& action : program.all_actions()) {
@@ -145,7 +145,7 @@ std::set<std::pair<OpKind, std::int32_t>> computed(const Program& program) {
   return classes;
 }
 
-/// A step that does less is no other order of this one.
+/// Checks that the other step computes all that the measured one does: else it is not another order of it.
 Expected<void> check_computes_all(const Program& measured, const Program& other) {
   const auto has = computed(other);
   for (const auto& computes : computed(measured)) {
@@ -158,7 +158,7 @@ Expected<void> check_computes_all(const Program& measured, const Program& other)
   return {};
 }
 
-/// Of a whole instruction; nothing where a part of it was not measured.
+/// The cost of a whole instruction; nothing where a part of it was not measured.
 std::optional<Cost> cost_of(const MeasuredActions& measured, const AnalyzedProgram& other, InstructionId id) {
   const Program& program = other.program();
   const auto actions = program.actions(id);

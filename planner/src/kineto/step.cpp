@@ -76,7 +76,7 @@ Expected<IdVector<RankId, const KinetoRanges*>> files_of_ranks(std::span<const K
   return of_rank;
 }
 
-/// That the times of a rank are all there and of one step.
+/// Checks that the times of a rank are complete and of one step.
 Expected<void> check_rank(const Program& program, RankId rank, const std::string& file,
                           const IdVector<InstructionId, Done>& done) {
   constexpr Nanoseconds kMaxStep = 1'000'000'000'000'000;  // 11 days
@@ -137,7 +137,8 @@ class Computation {
   std::map<std::tuple<bool, std::int32_t, std::int32_t>, InstructionId> ids_;
 };
 
-/// The messages of a step as bounds on clocks. `from_start`: what uses a message starts when it is there.
+/// The messages of a step as bounds on clocks. `from_start`: the action that uses a message starts once the
+/// message has arrived.
 std::vector<ClockBound> bounds_of(const Program& program, const IdVector<InstructionId, Done>& done,
                                   const IdVector<RankId, bool>& from_start) {
   const Computation computation(program);
@@ -223,7 +224,7 @@ Expected<KinetoStep> step_of_kineto(std::span<const KinetoRanges> files, const P
     from_start.push_back(of_rank[rank]->on_device);
   }
   const IdVector<RankId, Nanoseconds> origins = take_origins(program, done);
-  // Kernels of a gather may begin before the message is there, so that starts may say too much.
+  // Kernels of a gather may begin before the message arrives, so that starts may give too tight bounds.
   for (const IdVector<RankId, bool>& starts : {from_start, IdVector<RankId, bool>(of_rank.size(), false)}) {
     const std::vector<ClockBound> bounds = bounds_of(program, done, starts);
     if (const auto middles = middle_offsets(program.pipeline().ranks(), bounds))

@@ -16,7 +16,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using Results = std::map<std::string, StoredResult>;
 
-/// After so long all tell all what they have: short against a study, long against a message.
+/// The time after which all processes exchange their results: short for a study, long for a message.
 constexpr std::chrono::milliseconds kRound{1000};
 
 std::string told(const Results& results) {
@@ -26,7 +26,7 @@ std::string told(const Results& results) {
   return all.dump();
 }
 
-/// Numbers are written so that they read as they were.
+/// Reads the results of another process. Numbers are written with all their digits.
 Expected<void> hear(const std::string& text, Results& results) {
   const json all = json::parse(text, nullptr, false);
   if (!all.is_array()) return make_error(ErrorCode::io, "a process of the study has sent something else");
@@ -45,7 +45,7 @@ class Rounds {
  public:
   explicit Rounds(int jobs) : evaluators_(as_size(jobs)) {}
 
-  /// Each thread one point at least.
+  /// Every thread evaluates at least one point.
   [[nodiscard]] Results evaluate(const std::vector<const StudyPoint*>& points) {
     const Clock::time_point end = Clock::now() + kRound;
     std::atomic<std::size_t> next = 0;
@@ -81,7 +81,7 @@ std::string keys_of(StudyStore* store, Expected<Results>& known) {
   return keys.dump();
 }
 
-/// What process 0 has in its store.
+/// The keys of the points in the store of process 0.
 Expected<std::set<std::string>> known_keys(StudyStore* store, const StudyGroup& group) {
   Expected<Results> known;
   const std::string own = keys_of(store, known);

@@ -159,7 +159,7 @@ struct StudyStore::State {
 
 Expected<void> StudyStore::State::prepare() const {
   sqlite3_busy_timeout(base, kBusyMilliseconds);
-  // The log is written before the file, so that a result is there whole or not at all, and readers go on.
+  // The log is written before the file: a result is stored completely or not at all, and readers go on.
   PPSIM_RETURN_IF_ERROR(run("PRAGMA synchronous=NORMAL"));
   PPSIM_ASSIGN_OR_RETURN(const auto version, number_of("PRAGMA user_version"));
   PPSIM_ASSIGN_OR_RETURN(const auto tables, number_of("SELECT count(*) FROM sqlite_master"));
@@ -344,7 +344,7 @@ Expected<std::map<std::string, StoredResult>> StudyStore::results() const {
 }
 
 Expected<void> StudyStore::merge(const std::string& file) {
-  // Opened by itself first: what is no store is said of this file.
+  // Opened by itself first, so that an error about a file that is no store names this file.
   PPSIM_RETURN_IF_ERROR(open(file, true));
   Statement attach(state_->base, "ATTACH ? AS other");
   attach.bind(1, file);

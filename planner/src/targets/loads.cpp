@@ -174,7 +174,7 @@ Expected<void> check_reductions(const Target& target, const Program& program, co
   return {};
 }
 
-/// That its files hold it, and that it knows every cell.
+/// Checks that the target's files can hold the value, and that the target knows every cell.
 template <class Value>
 Expected<void> check_cells(const Target& target, const Value& value) {
   const auto text = to_csv(value, target.dialect);

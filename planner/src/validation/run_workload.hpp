@@ -12,8 +12,8 @@ namespace ppsim::planner {
 /// Whether runs of dense models on it are those that constants are fitted to.
 [[nodiscard]] bool is_fitted_to(const ClusterDescription& cluster);
 
-/// What is fitted but for what the effects replace: a collective that runs beside products takes its share of
-/// all multiprocessors from them for as long as it runs.
+/// The fitted constants, except those that the effects replace: a collective that runs beside products takes
+/// its share of all multiprocessors from them for as long as it runs.
 [[nodiscard]] FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
                                              const GpuDescription& gpu);
 

@@ -58,7 +58,7 @@ Expected<SoftwareStack> stack_of(const RunDescription& run) {
   return stack;
 }
 
-/// A step on NCCL, whose kernels have started in order.
+/// The duration of a step on NCCL, whose kernels start in order.
 Expected<Nanoseconds> step_on_nccl(const RunDescription& run, const Workload& work) {
   PPSIM_ASSIGN_OR_RETURN(auto lowered, program_of(run, work));
   const bool launches = run.tensor > 1 || run.context > 1 || run.expert > 1;
@@ -68,7 +68,7 @@ Expected<Nanoseconds> step_on_nccl(const RunDescription& run, const Workload& wo
   return step.step();
 }
 
-/// What the step takes longer because products run beside transfers that hold multiprocessors.
+/// The time by which the step is longer because products run beside transfers that hold multiprocessors.
 Expected<Nanoseconds> added_by_held(const RunDescription& run, Workload work) {
   if (!work.stack.overlap_pipeline || run.pipeline == 1) return 0;
   work.stack.transfer_channels = 0;
@@ -78,7 +78,7 @@ Expected<Nanoseconds> added_by_held(const RunDescription& run, Workload work) {
   return held - free;
 }
 
-/// What the effects add to a step.
+/// The time that the effects add to a step.
 Expected<Nanoseconds> added_by(const RunEffects& effects, const RunDescription& run, const Workload& work,
                                const SimulatedStep& alone) {
   Nanoseconds added = 0;
@@ -95,7 +95,7 @@ Expected<Nanoseconds> added_by(const RunEffects& effects, const RunDescription& 
 
 FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
                                const GpuDescription& gpu) {
-  // Products lose what it holds while it runs, and go on at full speed behind it.
+  // Products lose the multiprocessors that it holds while it runs, and have full speed after it.
   if (effects.collectives && gpu.multiprocessors > 0)
     constants.exposed_share = static_cast<double>(kCollectiveChannels) / gpu.multiprocessors;
   return constants;

@@ -51,7 +51,7 @@ struct ReplayedStep {
   Nanoseconds replayed = 0;
 };
 
-/// The first measured step, and what became of it and of all.
+/// The first measured step, with its replay and those of all steps.
 struct Outcome {
   AnalyzedProgram measured;
   TimedTrace trace;
@@ -68,7 +68,7 @@ struct Outcome {
   [[nodiscard]] Nanoseconds step() const { return trace_span(replay); }
 };
 
-/// The costs that another schedule is lowered for: means of what was measured.
+/// The costs that another schedule is lowered for: means of the measured ones.
 CostSource measured_source(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
   return Tables{.costs = mean_costs(measured_durations(analyzed, {&trace, 1})), .sizes = {}};
 }
@@ -169,15 +169,14 @@ int microbatches(const AnalyzedProgram& analyzed) {
   return batch_microbatches(analyzed.program().pipeline());
 }
 
-/// What a replay takes more than what was measured, of the step or, with another number of microbatches, of
-/// one of these.
+/// The share by which a replay takes longer than the measured step, per microbatch if their numbers differ.
 double change_share(const Outcome& outcome, const ReplayedStep& step) {
   return static_cast<double>(step.replayed) / microbatches(outcome.changed) /
              (static_cast<double>(std::max<Nanoseconds>(1, step.measured)) / microbatches(outcome.measured)) -
          1;
 }
 
-/// Of several steps the medians, and what the change does to each.
+/// The medians of several steps, and the effect of the change on each.
 std::string several_steps(const ReplayOptions& options, const Outcome& outcome) {
   if (outcome.steps.size() == 1) return "";
   const auto median = [&](Nanoseconds ReplayedStep::*time) {

@@ -26,13 +26,13 @@ struct PredictOptions {
   bool alone = false;
 };
 
-/// One schedule that was run, or why it was not.
+/// One schedule that was run, or the error why it was not.
 struct Point {
   std::string name;
   int ranks = 0, microbatches = 0, stages = 0;
-  std::string kernels = {};                  ///< what computed that could be computed otherwise
+  std::string kernels = {};                  ///< the kernels that ran where others could
   std::optional<int> ranks_per_device = {};  ///< where slowdowns are known, or are missing
-  std::string note = {};                     ///< what its simulation lacks
+  std::string note = {};                     ///< effects that its simulation lacks
   Expected<Prediction> prediction;
 };
 
@@ -86,7 +86,7 @@ struct Setting {
   std::optional<SlowdownFit> slowdowns = {};  ///< where ranks share a device
 };
 
-/// On a CPU all ranks share the cores; more cores than ranks leave each one of its own.
+/// The ranks that share a device. On a CPU all ranks share the cores, unless there is a core for each rank.
 int ranks_per_device(const PredictOptions& options, int ranks) {
   const int device = options.measurement.device.backend == "cuda"
                          ? options.measurement.device.ranks_per_device
@@ -95,7 +95,8 @@ int ranks_per_device(const PredictOptions& options, int ranks) {
   return options.alone ? 1 : std::min(device, ranks);
 }
 
-/// Its slowdowns are those of the calibration, where `ranks_per_device` of its own ranks share a device.
+/// Runs and simulates a Program, with the slowdowns of the calibration for `ranks_per_device` ranks that
+/// share a device.
 Expected<Prediction> predicted(const Setting& setting, const Program& program, int ranks_per_device) {
   RunOptions run = setting.run;
   if (!setting.options.deadline_s) {
@@ -113,8 +114,8 @@ constexpr const char* kNoSlowdowns =
     "its ranks share a device, and those of the calibration do not: it is simulated as if "
     "none slowed another down";
 
-/// Errors: first what is wrong with an input, which is so wherever it runs. A name of a schedule that does
-/// not take these numbers is left to its point, as in `compare`; a file that cannot be read is a slip.
+/// Errors: first those of inputs, which are wrong on any machine. A schedule that does not accept these
+/// numbers is left to its point, as in `compare`; a file that cannot be read is an error here.
 Expected<void> open_device(const PredictOptions& options) {
   auto opened = open_backend(options.measurement.device);
   for (const std::string& name : options.inputs) {
@@ -252,7 +253,7 @@ void print_text(const Predictions& outcome) {
   std::cout << slowdown_fit_text(*outcome.slowdowns);
 }
 
-/// Runs all points, each into the file as soon as it is there.
+/// Runs all points, and writes each to the file as soon as it is complete.
 Predictions run_points(const Setting& setting, const RunTimer& watch, const Output& output) {
   const PredictOptions& options = setting.options;
   Predictions outcome{.slowdowns = setting.slowdowns};

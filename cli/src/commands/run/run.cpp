@@ -20,7 +20,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// Errors: the first; what can be written is.
+/// Writes all files that can be written. Errors: the first.
 Expected<void> write_outputs(const RunCommandOptions& options, const TimedRun& measured,
                              const VerifiedRun& result, const Output& output) {
   const std::string command = command_words(output.arguments);
@@ -156,7 +156,7 @@ Expected<int> run_prepared(const RunCommandOptions& options, const Output& outpu
       *result, output);
 }
 
-/// What is wrong with a run wherever it runs.
+/// Checks the inputs of a run that do not depend on the machine.
 Expected<void> check_inputs(const RunCommandOptions& options) {
   PPSIM_RETURN_IF_ERROR(check_outputs({options.trace, options.report, options.costs_out}));
   PPSIM_RETURN_IF_ERROR(check_algorithms(options.device));
@@ -170,8 +170,8 @@ Expected<int> run(const RunCommandOptions& options, const Output& output) {
     return run_prepared(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
-  // Before processes meet: who lacks a library has no need of the others to say so. Bad input is bad
-  // elsewhere, too.
+  // Before processes meet: a process that lacks a library can say so without the others. Bad input is bad on
+  // any machine.
   if (const auto good = open_backend(options.device); !good) {
     const auto inputs = check_inputs(options);
     return tl::unexpected(inputs ? good.error() : inputs.error());
@@ -211,7 +211,7 @@ void add_backend_options(Command& command, RunCommandOptions& options) {
   add_buffer_option(command, options.device);
 }
 
-/// What is made of the times of a step.
+/// Adds the options that report the times of a step.
 void add_comparison_options(Command& command, RunCommandOptions& options) {
   command.add_flag(
       "--compare", options.compare,

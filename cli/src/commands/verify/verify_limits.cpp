@@ -68,7 +68,7 @@ std::optional<DecidedSoFar::Item> DecidedSoFar::find(Property property) const {
 
 namespace {
 
-/// All that was asked, in the order of the registry; what is not decided is unknown for this reason.
+/// All properties asked for, in the order of the registry; undecided ones are unknown for this reason.
 std::vector<DecidedSoFar::Item> items_of(const VerifyRequest& request, const std::string& reason) {
   std::vector<DecidedSoFar::Item> items;
   for (const PropertyInfo& info : property_registry()) {

@@ -70,7 +70,7 @@ struct VerifyRequest {
   [[nodiscard]] SolverOptions solver_options() const { return {remaining_s(), budget, sink_of(queries)}; }
 };
 
-/// "raise --timeout": what lets more be decided of what is unknown for these reasons; empty: no limit does.
+/// "raise --timeout": the limit whose increase may decide what is unknown for these reasons; empty: none.
 [[nodiscard]] std::string what_to_raise(const std::vector<std::string>& reasons);
 /// The reasons of all that is unknown. Report: VerifyReport or AllMicrobatchesReport.
 template <class Report>
@@ -82,9 +82,9 @@ template <class Report>
   return reasons;
 }
 
-/// The answer of an interrupt to what was asked.
+/// Sets what an interrupt prints: the properties decided so far.
 void tell_decided(const VerifyRequest& request);
-/// Says what was decided before a limit, and that the rest is not. Returns: the exit code.
+/// Prints the properties that were decided before a limit, and that the rest are not. Returns: the exit code.
 int say_limit(const VerifyRequest& request, const std::string& reason, const Output& output);
 
 struct VerifyAnswer {
@@ -98,16 +98,16 @@ struct VerifyAnswer {
   IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
 
   [[nodiscard]] const Program& program() const { return analyzed.program(); }
-  /// The largest pool with the communicators beside it, where it is above a limit that what is alive at once
-  /// keeps to.
+  /// The largest pool with the communicators beside it, where it is above a limit that the live tensors keep
+  /// to.
   [[nodiscard]] std::optional<Bytes> pool_above_limit() const;
-  /// Whether it is unknown for want of time if the pool keeps to the limit.
+  /// Whether there was no time to decide if the pool keeps to the limit.
   [[nodiscard]] bool misses_pool_for_time() const;
-  /// That of the verdicts, and of a pool that does not fit.
+  /// The exit code of the verdicts, and of a pool that does not fit.
   [[nodiscard]] int exit() const;
 };
 
-/// Adds what the devices need beside what is alive at once.
+/// Adds the memory that the devices need beside the live tensors.
 void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
 
 /// Errors: options that are unknown, or that do not go together.
@@ -159,7 +159,7 @@ template <class Report>
 }
 /// One verdict as `verify --json` writes it.
 [[nodiscard]] Json result_json(const Program& program, const PropertyResult& result);
-/// The text on one verdict beside the table of all.
+/// The text about one verdict that follows the table of all.
 [[nodiscard]] std::string result_text(const Program& program, const PropertyResult& result);
 /// A row of a table: the property, its verdict and the method.
 [[nodiscard]] std::vector<std::string> verdict_cells(const auto& result) {
@@ -182,7 +182,7 @@ Expected<int> verify_many(const VerifyRequest& request, const Output& output);
 struct Remedy {
   RepairAnswer repair;
   CreditsAnswer credits;
-  bool mixes = false;  ///< what it mends, beside a deadlock
+  bool mixes = false;  ///< it repairs a mix-up of messages as well as a deadlock
 };
 /// The changes that --repair-with names.
 /// Errors: bad_argument.
@@ -194,7 +194,7 @@ struct Remedy {
 void print_remedy(const Remedy& remedy);
 /// Whether --repair FILE writes, or may find, a Program that does not hang.
 [[nodiscard]] bool may_be_repaired(const VerifyReport& report, const std::optional<Remedy>& remedy);
-/// One sentence that says what to do next, of the files that were written too.
+/// A sentence of advice on the next step, which may name the written files.
 [[nodiscard]] std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answer,
                                         const std::optional<Remedy>& remedy);
 /// Writes the repaired Program where there is one and a file is named. Returns: whether it did.

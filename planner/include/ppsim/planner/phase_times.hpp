@@ -12,13 +12,13 @@ struct PhaseTimes {
   Nanoseconds generation = 0;   ///< a schedule by its name
   Nanoseconds costs = 0;        ///< costs and sizes of the pipeline
   Nanoseconds lowering = 0;     ///< of a schedule
-  Nanoseconds graph = 0;        ///< what every instruction waits for
+  Nanoseconds graph = 0;        ///< the execution graph
   Nanoseconds checks = 0;       ///< that the Program is well-formed
   Nanoseconds order = 0;        ///< a run without times
   Nanoseconds compilation = 0;  ///< to straight-line arithmetic
   Nanoseconds simulation = 0;   ///< start and end of every instruction
   Nanoseconds metrics = 0;      ///< memory, bubbles, critical path
-  Nanoseconds output = 0;       ///< up to what is printed
+  Nanoseconds output = 0;       ///< formatting and printing
 
   friend bool operator==(const PhaseTimes&, const PhaseTimes&) = default;
 };

@@ -41,13 +41,13 @@ struct StepParts {
   friend bool operator==(const StepParts&, const StepParts&) = default;
 };
 
-/// A plan and what the simulator says of it.
+/// A plan and the results of its simulation.
 struct PlanRow {
   PlanChoice choice;
   PipelineLayout layout;
   Nanoseconds step = 0;
   StepParts parts;
-  Bytes peak_bytes = 0;  ///< of the fullest rank, with what its communicators take
+  Bytes peak_bytes = 0;  ///< of the fullest rank, with its communicators
   Bytes memory_limit = 0;
   double tokens_per_second = 0;
   double model_flops_utilization = 0;
@@ -74,13 +74,13 @@ struct PlanRequest {
   Workload work;
   std::vector<int> nodes;  ///< that may be used; empty: those of the cluster
   /// Values of tp, pp, dp, cp, ep, microbatch-size, schedule, chunks, layout, recompute, dtype and fsdp that
-  /// are searched; what is not there is searched in full, but dtype is bf16 and fsdp is off.
+  /// are searched; missing ones are searched in full, but dtype is bf16 and fsdp is off.
   std::map<std::string, std::vector<std::string>> fixed;
   int top = 10;
   Bytes min_spare_bytes = 0;
   PlanObjective objective = PlanObjective::time;
   std::string transport;  ///< empty: any, without the memory of communicators
-  /// The front of time and memory goes as far as plans that are so much worse than the best.
+  /// The front of time and memory ends at plans that are worse than the best by this factor.
   double front = 1.1;
   bool prunes = true;  ///< false: every plan is simulated with everything
   std::function<void(const PlanProgress&)> progress = {};
@@ -102,9 +102,10 @@ struct Plan {
 /// The best plans of all there are: a best-first search over bounds that no plan of a group is below, so
 /// none is left out that would be among them.
 ///
-/// A bound on the step is, over the ranks, the way of the first microbatch to the rank, what the rank
-/// computes and the way back of the last gradient, or its reduction; and then the update. A bound on memory
-/// is what the order of a rank's row keeps alive whatever the timing. docs/plan.md has the proofs.
+/// A bound on the step is the largest over the ranks of: the way of the first microbatch to the rank, the
+/// computation of the rank and the way back of the last gradient, or its reduction; and then the update. A
+/// bound on memory is the activations that the order of a rank's row keeps alive in any timing. docs/plan.md
+/// has the proofs.
 ///
 /// Schedules: those of the registry that train synchronously, in whole sequences, and whose order does not
 /// follow costs, with their own settings; the others where `fixed` names them.
@@ -124,8 +125,8 @@ struct Plan {
 /// The properties that are proved of a plan on the transport, in every timing.
 [[nodiscard]] Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice);
 
-/// Why `other` takes longer than `best`: the parts that differ most, largest first, such as "bubble +310 ms,
-/// step end +20 ms, layers -15 ms"; and what it needs more of memory.
+/// The reason why `other` takes longer than `best`: the parts that differ most, largest first, such as
+/// "bubble +310 ms, step end +20 ms, layers -15 ms"; and the additional memory that it needs.
 [[nodiscard]] std::string why_slower(const PlanRow& best, const PlanRow& other);
 
 /// The difference of two choices, such as "tp 4 in place of 8, chunks 5 in place of 8".

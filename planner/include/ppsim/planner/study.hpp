@@ -16,8 +16,8 @@ namespace ppsim::planner {
 /// A configuration by the names of its parts, such as `tp` or `schedule`, in the order of the names.
 struct StudyPoint {
   std::map<std::string, std::string> values;
-  std::map<std::string, std::string> files = {};  ///< hashes of what files hold that values name
-  /// Hash of the values, of these files and of the version of ppsim: what a store finds a result by.
+  std::map<std::string, std::string> files = {};  ///< hashes of the content of files that values name
+  /// A hash of the values, of these files and of the version of ppsim, by which a store finds a result.
   [[nodiscard]] std::string key() const;
   friend bool operator==(const StudyPoint&, const StudyPoint&) = default;
 };
@@ -28,8 +28,8 @@ struct Study {
 };
 
 /// A study as a file describes it: the schema "study" of docs/study.md.
-/// Errors: bad_file with the place: what is no study, a name that no point has, a constraint that is none,
-/// more than a million points, a file that a point names and that cannot be read.
+/// Errors: bad_file with the place: a file that is no study, an unknown name, an invalid constraint, more
+/// than a million points, a file that a point names and that cannot be read.
 [[nodiscard]] Expected<Study> read_study(std::string_view text, const std::string& file);
 
 /// impossible: something does not divide, or the schedule refuses it.
@@ -41,12 +41,12 @@ struct PointResult {
   PointStatus status = PointStatus::impossible;
   std::string reason;          ///< why it is impossible
   std::optional<PlanRow> row;  ///< where it fits
-  /// Of what does not fit: the memory that it needs at least, whatever the timing.
+  /// If it does not fit: a lower bound of its memory in any timing.
   Bytes min_bytes = 0;
   double gpu_hours = 0;  ///< of a step
 };
 
-/// Evaluates points one after another. What several have in common is made once.
+/// Evaluates points one after another. Parts that several points share are computed once.
 class PointEvaluator {
  public:
   PointEvaluator();
@@ -98,9 +98,9 @@ class StudyStore {
   [[nodiscard]] Expected<std::vector<Claim>> claim(std::span<const StudyPoint* const> points);
   /// Says that this process is alive. Errors: io.
   [[nodiscard]] Expected<void> renew_claims();
-  /// Results of these points, as far as they are there. Errors: io.
+  /// The stored results, by key of the point. Errors: io.
   [[nodiscard]] Expected<std::map<std::string, StoredResult>> results() const;
-  /// Adds what another store has. Errors: as of open.
+  /// Adds the results of another store. Errors: as of open.
   [[nodiscard]] Expected<void> merge(const std::string& file);
 
  private:
@@ -131,8 +131,9 @@ struct StudyGroup {
   std::function<Expected<std::vector<std::string>>(const std::string&)> exchange = {};
 };
 
-/// The same on processes of several machines: in rounds of a second each evaluates a share of what is left
-/// and tells the others; the first one stores it. Returns how many were evaluated here.
+/// The same on processes of several machines: in rounds of a second each evaluates a share of the pending
+/// points and sends the results to the others; process 0 stores them. Returns: the number of points evaluated
+/// here.
 /// Requires: as above, and a store in process 0 alone. Errors: io of the store and of the exchange.
 [[nodiscard]] Expected<std::size_t> run_study_in_rounds(const Study& study, StudyStore* store,
                                                         const StudyRun& run, const StudyGroup& group);

@@ -52,7 +52,7 @@ struct StageRun {
   std::vector<Nanoseconds> forward;   ///< of each rank
   std::vector<Nanoseconds> backward;  ///< of each rank
   int microbatches = 1;
-  Bytes boundary = 0;           ///< of what a stage passes on
+  Bytes boundary = 0;           ///< of the tensor that a stage passes on
   std::int64_t parameters = 0;  ///< of the largest stage
   std::string gpu;              ///< of gpu_presets()
   friend bool operator==(const StageRun&, const StageRun&) = default;
@@ -99,15 +99,15 @@ struct MeasuredRow {
   return kind != MeasurementKind::llm_foundry;
 }
 
-/// Reads a file of measurements: CSV with a header in any order, with more columns than are needed. What a
-/// row lacks for a simulation is a NotRun.
-/// Errors: bad_file naming row and column, for a header that is not known, a file without rows, what is no
-/// number above 0 where there has to be one, an unknown stack.
+/// Reads a file of measurements: CSV with a header in any order, and perhaps more columns. A row that lacks
+/// what a simulation needs is a NotRun.
+/// Errors: bad_file naming row and column, for an unknown header, a file without rows, a text where there has
+/// to be a number above 0, an unknown stack.
 [[nodiscard]] Expected<std::vector<MeasuredRow>> read_measurements(std::string_view text,
                                                                    const std::string& file);
 
-/// The layers of each stage where nothing else is said: as many on each; else what Megatron makes of counting
-/// embedding and loss as a layer each; else full stages from the front.
+/// The default number of layers of each stage: the same on each; else Megatron's, which counts embedding and
+/// loss as a layer each; else full stages from the front.
 [[nodiscard]] PipelineLayout usual_layout(std::int64_t layers, int stages);
 
 /// One simulated step.
@@ -128,8 +128,8 @@ struct RunEffects {
   friend bool operator==(const RunEffects&, const RunEffects&) = default;
 };
 
-/// Simulates the run with the costs of --model. Of links and transfers the step has what each adds alone.
-/// Errors: those of the costs, of the schedule, and bad_argument for what the costs do not know.
+/// Simulates the run with the costs of --model. Links and transfers each add to the step the time that they
+/// add alone. Errors: those of the costs and the schedule, and bad_argument for a run that they do not model.
 [[nodiscard]] Expected<SimulatedRun> simulate_run(const RunDescription& run,
                                                   const FittedConstants& constants = {},
                                                   const RunEffects& effects = {});

@@ -29,7 +29,7 @@ using CostModel = std::function<Expected<Tables>(const Pipeline&)>;
 using CostSource = std::variant<UnitSource, Tables, Workload, CostModel>;
 
 /// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large.
-/// B defaults to I + W, and they to halves of it or to what the other leaves of it; without any I = W = 1. FB
+/// B defaults to I + W, I and W to halves of B, or to B less the other; without any of them I = W = 1. FB
 /// defaults to F + B.
 [[nodiscard]] Expected<UnitSource> parse_unit_costs(std::string_view text);
 
@@ -37,15 +37,15 @@ using CostSource = std::variant<UnitSource, Tables, Workload, CostModel>;
 /// Errors: bad_argument.
 [[nodiscard]] Expected<Bytes> parse_size(std::string_view text);
 
-/// Remarks on a model's costs that a reader of a result needs. One line each.
+/// Notes on a model's costs that a reader of a result needs. One line each.
 struct CostNotes {
-  std::string workload;          ///< what was asked: model, sequence, parallelism, cluster, stack
-  std::string not_modelled;      ///< what the costs leave out
+  std::string workload;          ///< the request: model, sequence, parallelism, cluster, stack
+  std::string not_modelled;      ///< effects that the costs leave out
   std::string known_error;       ///< of simulations of the nearest measured runs
   std::string calibration = {};  ///< its hash; empty: there is none
 };
 
-/// Costs and sizes of one pipeline, and what a model adds to them.
+/// Costs and sizes of one pipeline, with the additions of a model.
 struct CostBinding {
   Tables tables;
   bool has_sizes = false;
@@ -63,13 +63,14 @@ struct CostBinding {
 /// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs,
 /// slice_lengths and the cost model.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
-/// Several at once, each over those before it; what else a source says, the last one that says it.
+/// Binds several sources, each over those before it. Anything beyond costs and sizes comes from the last
+/// source that has it.
 /// Errors: bad_argument where there is none; those of bind_cost_source.
 [[nodiscard]] Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources,
                                                       const Pipeline& pipeline);
 
-/// The costs and sizes of `over`, and those of `base` for what `over` says nothing of: an entry that is there
-/// for a whole kind goes before one of `base` for a stage of it.
+/// The costs and sizes of `over`, and those of `base` that `over` does not have: an entry of `over` for a
+/// whole kind replaces one of `base` for a stage of it.
 [[nodiscard]] Tables overlaid(const Tables& base, const Tables& over);
 
 /// Every cost times `factor`, rounded to nanoseconds.

@@ -13,9 +13,9 @@ namespace ppsim::planner {
 struct Sensitivity {
   std::string group;
   std::int64_t actions = 0;  ///< messages and collectives count once
-  Nanoseconds total = 0;     ///< what they take in all
-  /// With all costs of the group times a factor: below and above 1, so the slopes are what the group takes of
-  /// the longest path (of several: the least and the most of it).
+  Nanoseconds total = 0;     ///< their time in all
+  /// With all costs of the group times a factor, below and above 1: the slopes are the time of the group on
+  /// the longest path (of several paths, the least and the most).
   StepGrowth scaled;
   double one_percent_less = 0;  ///< the step, in nanoseconds
   double one_percent_more = 0;
@@ -30,9 +30,9 @@ struct Sensitivity {
 [[nodiscard]] Expected<std::vector<Sensitivity>> sensitivities(const SimulatedStep& step,
                                                                CostGrouping grouping);
 
-/// The same for what a network takes: `network-byte` (the time of a byte, the inverse of bandwidth),
-/// `network-latency` and `nvlink-byte`. Costs are taken to be lines between what `workload` says at once and
-/// twice each. What changes nothing is left out.
+/// The same for the times of a network: `network-byte` (the time of a byte, the inverse of bandwidth),
+/// `network-latency` and `nvlink-byte`. Costs are assumed to be linear between those of `workload` with each
+/// time and with twice each time. Groups that change nothing are left out.
 /// Requires: the costs of the step are those of `workload`. Errors: those above and of binding costs.
 [[nodiscard]] Expected<std::vector<Sensitivity>> network_sensitivities(const SimulatedStep& step,
                                                                        const Workload& workload);
