@@ -118,8 +118,8 @@ TEST(SharedTensors, SumsOfEveryMicrobatchHaveTheGradientsOfTheUnpipelinedModelTo
   expect_reference(schedules, options);
 }
 
-/// What is summed again in the other order would show here: the sums of every microbatch and the one behind
-/// all of them are of the same numbers.
+/// A sum in another order would fail here: the sums of every microbatch and the one after all of them are of
+/// the same numbers.
 TEST(SharedTensors, BothWaysToSumGiveTheSameGradients) {
   const auto model = test::exact_transformer(4);
   const Schedule schedule = with_tied_ends(generate("1f1b", {.ranks = 3, .microbatches = 5}).value()).value();

@@ -1,4 +1,5 @@
-// What scripts/gpu_check --node asks of eight devices of a host, and of two such hosts, on the strict fake.
+// The questions of scripts/gpu_check --node for eight devices of a host, and for two such hosts, on the
+// strict fake.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +58,7 @@ class OnHosts final : public Bootstrap {
   int each_;
 };
 
-/// What process 0 gets; the processes are threads that share the devices.
+/// The result of process 0; the processes are threads that share the devices.
 Expected<RunResult> on_node(test::FakeGpu& gpu, const Program& program, const CudaOptions& cuda,
                             int processes) {
   const auto model = test::exact_transformer(2 * program.pipeline().ranks());

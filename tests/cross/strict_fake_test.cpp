@@ -1,4 +1,4 @@
-// The executor of GPU streams, on the strict fake: what it computes, and what others say of the same
+// The executor of GPU streams, on the strict fake: its results, and the answers of others for the same
 // Programs.
 
 #include <gtest/gtest.h>
@@ -150,8 +150,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, StrictFakeProcesses,
 
 TransportCapabilities launches_of(const CudaOptions& way) { return capabilities_of({.backend = way}); }
 
-/// The fake's kernels take what a cost table says, and its messages one time: what is measured is what is
-/// simulated. A run leaves the arithmetic of padding out, a simulation does not.
+/// The fake's kernels take the times of a cost table, and its messages all the same time: measured times
+/// equal simulated ones. A run leaves the arithmetic of padding out, a simulation does not.
 TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
   const NullModel model;
   const auto check = [&](const std::string& name, const Program& program) {
@@ -227,7 +227,7 @@ test::FakeGpuOptions machine_for(const Program& program, const CudaOptions& way)
 Outcome by_strict_fake(const Program& program, test::FakeGpu& gpu, const CudaOptions& way) {
   const auto result = test::run_on_fake(gpu, program, NullModel(), {.cuda = way});
   if (!result) {
-    // A graph holds all of a step: there is none of a list that waits for itself.
+    // A graph holds a whole step: a list that waits for itself has none.
     if (way.graphs && result.error().code == ErrorCode::bad_argument) return Outcome::deadlock;
     EXPECT_EQ(result.error().code, ErrorCode::ill_formed) << to_string(result.error());
     return Outcome::mismatch;
@@ -258,7 +258,7 @@ int programs_asked_for() {
   return asked == nullptr ? kPrograms : std::atoi(asked);
 }
 
-/// Expects that strict fake and verifier say of a Program what the step-by-step executor says.
+/// Expects that strict fake, verifier and step-by-step executor agree on a Program.
 void expect_agreement(const test::RandomCase& c, const CudaOptions& way, Outcome expected) {
   test::FakeGpu gpu(machine_for(c.program, way));
   ASSERT_EQ(by_verifier(c.program, launches_of(way)), expected);

@@ -55,7 +55,7 @@ std::string variable(const char* name) {
 
 std::uint64_t number_of(const std::string& text) { return text.empty() ? 0 : std::hash<std::string>()(text); }
 
-/// One for all processes that meet in one place, as what started them says; that of one alone is its own.
+/// The job of a process: the same for all processes that a launcher lets meet, else its own.
 std::uint64_t job_of(std::uint64_t process) {
   const auto several = [](const char* name) { return !variable(name).empty() && variable(name) != "1"; };
   if (!several("WORLD_SIZE") && !several("OMPI_COMM_WORLD_SIZE") && !several("SLURM_STEP_NUM_TASKS") &&
@@ -97,7 +97,7 @@ void be_there() {
   static_cast<void>(registered);
 }
 
-/// That of a thread, which the fake knows the host's threads apart by.
+/// The connection of this thread, by which the fake tells the host's threads apart.
 int connection() {
   struct Own {
     int socket = -1;
@@ -117,8 +117,8 @@ void tell(const Message& message) {
   if (!send_message(connection(), message.bytes())) lost();
 }
 
-/// What a test has a call give in place of being made: "cuStreamWaitEvent 3 0" in the variable is a success
-/// for the third of them, "cuStreamWaitEvent 3 dies" the end of the process.
+/// The result that a test gives to a call in place of making it: "cuStreamWaitEvent 3 0" in the variable is a
+/// success for the third such call, "cuStreamWaitEvent 3 dies" the end of the process.
 std::optional<int> given_instead(Call number) {
   static const std::map<std::string, Call> kCalls = {
 #define PPSIM_CALL(name, symbol, result, parameters) {#symbol, Call::cuda_##name},
@@ -338,7 +338,7 @@ int NVTX_API hear_pop() {
   return 0;
 }
 
-/// As a profiler that is linked in: the fake names what it finds by the host's marks.
+/// Receives marks as a linked profiler does: the fake names faults by the host's marks.
 int NVTX_API listen(NvtxGetExportTableFunc_t table_of) {
   const auto* const table = static_cast<const NvtxExportTableCallbacks*>(table_of(NVTX_ETID_CALLBACKS));
   NvtxFunctionTable functions = nullptr;

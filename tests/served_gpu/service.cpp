@@ -30,7 +30,7 @@ Service::Service(int devices, std::string folder)
 
 Service::~Service() = default;
 
-/// What can complete completes, also where no host asks for it.
+/// Advances all that can complete, even where no host asks for it.
 void Service::work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     bool moved = false;
@@ -89,7 +89,8 @@ void Service::go(const Hello& hello, Job& job) {
   jobs_.erase(hello.job);
 }
 
-/// What a process leaves when it dies the driver takes away. Its communicators end what waits on them.
+/// Frees what a dead process leaves, as the driver does. Aborts its communicators, which ends all that waits
+/// on them.
 void Service::mourn(Job& job, ServedProcess& process) {
   {
     const std::scoped_lock lock(mutex_);

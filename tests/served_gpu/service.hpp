@@ -16,7 +16,7 @@
 
 namespace ppsim::test {
 
-/// What a process of a job may call, and what it leaves behind if it dies.
+/// The calls that a process of a job may make, and the resources that it leaves behind if it dies.
 struct ServedProcess {
   using Handler = std::function<void(Received& message, Message& answer)>;
   struct Late {
@@ -34,24 +34,23 @@ struct ServedProcess {
   bool left = false;  ///< it ended as it should
 };
 
-/// Fills what a process may call. Requires: a fake that outlives it.
+/// Fills in the calls that a process may make. Requires: a fake that outlives it.
 void serve_calls(ServedProcess& process, FakeGpu& gpu);
 
-/// The strict fake for processes of their own, each job with devices that no other one has: a job begins when
-/// the first of its processes comes, and ends, and is judged, when the last one has gone. Devices work by
-/// themselves.
+/// The strict fake for other processes, each job with its own devices: a job begins when the first of its
+/// processes connects, and ends, and is checked, when the last one has left. Devices run by themselves.
 class Service {
  public:
   struct Found {
     std::vector<std::string> faults;
     int jobs = 0, processes = 0, max_hosts = 0;
     long calls = 0;
-    int running = 0;  ///< processes that are still there
+    int running = 0;  ///< processes that still run
   };
 
   Service(int devices, std::string folder);
   ~Service();
-  /// Answers a connection until its other end is gone.
+  /// Answers a connection until the other end closes it.
   void answer(int socket);
   [[nodiscard]] Found found();
 

@@ -20,17 +20,17 @@ struct HostCudnnOptions {
   std::size_t workspace = 256;  ///< bytes of a plan; backward needs room for all scores on top
 };
 
-/// A stand-in's records of its user's calls.
+/// The calls that a stand-in has recorded.
 struct HostCudnnBooks {
   int live = 0;         ///< objects and handles that were not destroyed
-  int double_free = 0;  ///< what was destroyed twice, or never made
+  int double_free = 0;  ///< objects that were destroyed twice, or never made
   int executions = 0;
 };
 
 /// cuDNN's calls as loops of the processor. Objects are held to the library's rules: attributes and their
-/// types by kind of object, no change of what is finished, no use of what is not, shapes that fit, operations
-/// in an order in which they can run. What runs is not attention but the operations of the graph one by one,
-/// so that a graph of something else gives other numbers.
+/// types by kind of object, no change of finished objects, no use of unfinished ones, shapes that fit,
+/// operations in an order in which they can run. It runs the operations of the graph one by one, not
+/// attention as such, so that another graph gives other numbers.
 [[nodiscard]] CudnnTable host_cudnn(
     const HostQueue& queue, const HostCudnnOptions& options = {},
     const std::shared_ptr<HostCudnnBooks>& books = std::make_shared<HostCudnnBooks>());

@@ -15,7 +15,7 @@ using namespace gpu_backend;
 /// The memory that a kernel touches.
 struct KernelAccess {
   std::vector<std::span<const std::byte>> reads;
-  std::vector<std::span<const std::byte>> writes;  ///< what is added to stands in both
+  std::vector<std::span<const std::byte>> writes;  ///< memory that is added to is in both
 };
 
 /// Where work that is given to a stream goes; returns an error code.

@@ -43,8 +43,8 @@ inline constexpr int kBreakageCount = 25;
 
 struct Mutant {
   Program program;
-  std::vector<InstructionId> touched;  ///< of the mutant: what was moved or changed
-  /// That were dropped, moved or changed, as they were and as they are, and what belongs at their other ends.
+  std::vector<InstructionId> touched;  ///< instructions of the mutant that were moved or changed
+  /// Actions that were dropped, moved or changed, as they were and as they are, and their counterparts.
   std::vector<Action> actions;
 };
 

@@ -72,7 +72,7 @@ class TransformerRun {
     return bytes.span();
   }
 
-  /// What a side edge brings.
+  /// The tensor of a side edge.
   std::span<std::byte> side(StageEdge edge, int mb) {
     AlignedBytes& bytes = sides_[{edge, mb}];
     const Bytes size = sizes_({TensorKind::boundary_output, edge.from.value(), edge.to.value()});

@@ -1,5 +1,5 @@
-// What each kernel writes for fixed numbers, as hashes of the bits: a change of a kernel that changes one
-// shows here. The emulated kernels are compiled without contraction, so every compiler and level of
+// The output of each kernel for fixed numbers, as hashes of the bits: a change of a kernel that changes a bit
+// fails here. The emulated kernels are compiled without contraction, so every compiler and level of
 // optimization gives these bits.
 
 #include <gtest/gtest.h>
@@ -60,11 +60,12 @@ class Sheet {
   std::string text_;
 };
 
-/// By whether the bits depend on nothing else, or on how the library of the host rounds exp, log and pow.
+/// Sheets whose bits depend on nothing else, and those that depend on how the host's library rounds exp, log
+/// and pow.
 struct Sheets {
   Sheet exact, of_libm;
 };
-/// That of glibc 2.36, whose functions with FMA and without have the same bits here.
+/// The hash of glibc 2.36, whose functions with FMA and without have the same bits here.
 constexpr const char* kKnownLibm = "71daaf93ae306ce2";
 std::string hash_of_libm() {
   std::vector<float> values;
@@ -217,7 +218,7 @@ void losses(Sheets& sheets, const Shape& shape) {
   sheets.exact.add(named<T>("target_weights", shape), of_targets);
 }
 
-/// Three parts, each with statistics, what is scaled, and what is taken off.
+/// Three parts, each with statistics, the scaled numbers, and those to subtract.
 template <class T>
 void parts(Sheets& sheets, const Shape& shape) {
   using Parts = LossParts<SumOf<T>>;

@@ -21,7 +21,7 @@
 namespace ppsim::test {
 namespace {
 
-/// What `make` gives where the ranks are cut into so many ranges.
+/// The result of `make` with the ranks cut into so many ranges.
 template <class Make>
 auto in_ranges(std::size_t count, const Make& make) {
   cut_ranks_into(count);

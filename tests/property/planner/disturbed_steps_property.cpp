@@ -119,7 +119,7 @@ RC_GTEST_PROP(DisturbedStepsProperty, TimesAndTracesAreThoseOfTheSimulatedSteps,
   }
 }
 
-/// What is drawn depends on the Program alone, and so does the step where launches are not counted.
+/// The drawn times depend on the Program alone, and so does the step where launches are not counted.
 RC_GTEST_PROP(DisturbedStepsProperty, EveryTransportDrawsTheSame, ()) {
   const SimulatedStep step = draw_step(rendezvous());
   const Disturbances disturbances = draw_disturbances();
@@ -132,7 +132,7 @@ RC_GTEST_PROP(DisturbedStepsProperty, EveryTransportDrawsTheSame, ()) {
   if (name != "nccl") RC_ASSERT(others.steps(5) == steps.steps(5));
 }
 
-/// What follows the pipeline is no part of a run, and changes nothing that is drawn.
+/// The end of a step is no part of a run, and changes no drawn time.
 TEST(DisturbedSteps, TheEndOfAStepIsLeftOut) {
   const Schedule schedule = generate("1f1b", {.ranks = 2, .microbatches = 4}).value();
   CostBinding costs;

@@ -41,7 +41,7 @@ CostTable draw_costs(const AnalyzedProgram& analyzed) {
   return test::random_costs(analyzed.program().pipeline().stages(), *rc::gen::arbitrary<std::uint64_t>());
 }
 
-/// A run that nothing explains: everything starts a little late and takes a time of its own.
+/// A run with random costs: every instruction starts a little late and has its own duration.
 ReplayCosts draw_replay_costs(const AnalyzedProgram& analyzed) {
   const std::size_t size = analyzed.program().size();
   ReplayCosts costs;
@@ -53,8 +53,8 @@ ReplayCosts draw_replay_costs(const AnalyzedProgram& analyzed) {
   return costs;
 }
 
-/// A run in which no SEND waits for its RECV, computed apart from replays: each message is out after a time
-/// of its own, and its data there some time before or after, as its receiver sees it.
+/// A run in which no SEND waits for its RECV, computed without replays: each message is out after its own
+/// time, and its data arrives some time before or after that.
 TimedTrace draw_eager_run(const AnalyzedProgram& analyzed) {
   const ExecutionGraph& graph = analyzed.timed_graph();
   TimedTrace trace{TimedTrace::Spans(graph.size())};
@@ -100,7 +100,7 @@ RC_GTEST_PROP(ReplayProperty, AsItIsItIsTheTraceToTheNanosecond, ()) {
   RC_ASSERT(again == trace);
 }
 
-/// Whatever the transport promises: the trace is what happened.
+/// On any transport: the trace is what happened.
 RC_GTEST_PROP(ReplayProperty, OfEagerSendsItIsTheTraceAndNoTimeIsBelowZero, ()) {
   const AnalyzedProgram analyzed = draw_program();
   const TimedTrace trace = draw_eager_run(analyzed);
@@ -124,8 +124,8 @@ RC_GTEST_PROP(ReplayProperty, OfEagerSendsNothingThatIsSlowerEndsEarlier, ()) {
   assert_no_end_is_earlier(replayed(analyzed, costs), slower);
 }
 
-/// With buffers without end no SEND waits: what is changed in such a trace is what changed costs are
-/// simulated to do there.
+/// With unlimited buffers no SEND waits: a change of such a trace gives the step that is simulated with
+/// changed costs.
 RC_GTEST_PROP(ReplayProperty, AChangeOfABufferedStepIsThatOfItsCosts, ()) {
   const int credits = *rc::gen::element(1, 2, kUnlimitedCredits);
   const AnalyzedProgram analyzed{lower(draw_schedule(), {}).value(), {.credits = credits}};
@@ -150,7 +150,7 @@ RC_GTEST_PROP(ReplayProperty, OfASimulationItIsTheSimulation, ()) {
   RC_ASSERT(trace_span(replayed(analyzed, taken)) == trace_span(trace));
 }
 
-/// What is changed in the trace is what changed costs would have been.
+/// A change of the trace gives the same step as a change of the costs.
 RC_GTEST_PROP(ReplayProperty, AChangeIsThatOfTheCosts, ()) {
   const AnalyzedProgram analyzed{lower(draw_schedule(), {}).value(), rendezvous()};
   const CostTable costs = draw_costs(analyzed);
@@ -184,8 +184,7 @@ Program draw_order(int ranks) {
   return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), options).value();
 }
 
-/// With one cost for each class another order, of more or fewer microbatches, takes what it is simulated to
-/// take.
+/// With one cost for each class another order, of more or fewer microbatches, takes its simulated time.
 RC_GTEST_PROP(ReplayProperty, AnotherOrderTakesItsOwnSimulation, ()) {
   const int ranks = *rc::gen::inRange(2, 5);
   const int credits = *rc::gen::element(0, 1, 2, kUnlimitedCredits);
@@ -222,7 +221,7 @@ std::set<CostClass> shown_eager(const AnalyzedProgram& analyzed, const TimedTrac
   return before;
 }
 
-/// Whether a SEND of none of these classes began before its RECV, so that it is not known whether it waited.
+/// Whether some SEND began before its RECV and is of none of these classes: then nobody knows if it waited.
 bool is_ambiguous(const AnalyzedProgram& analyzed, const TimedTrace& trace,
                   const std::set<CostClass>& shown) {
   return std::ranges::any_of(analyzed.timed_graph().messages, [&](const Message& message) {
@@ -231,8 +230,8 @@ bool is_ambiguous(const AnalyzedProgram& analyzed, const TimedTrace& trace,
   });
 }
 
-/// With buffers without end no SEND waits, and where a trace shows it another order takes what it is
-/// simulated to take there.
+/// With unlimited buffers no SEND waits, and where a trace shows that, another order takes its simulated
+/// time.
 RC_GTEST_PROP(ReplayProperty, AnotherOrderOfEagerSendsTakesItsOwnSimulation, ()) {
   const int ranks = *rc::gen::inRange(2, 4);
   const AnalyzedProgram from{draw_order(ranks), rendezvous()};
@@ -318,7 +317,8 @@ TEST_F(EagerReplay, ASendDoesNotWaitForASlowerReceiver) {
   EXPECT_EQ(trace_span(slower), 4225 + 2 * 2000);
 }
 
-/// The second message is there long before it is received: its SEND takes longer, and its receipt, 5 ns.
+/// The second message arrives long before it is received: its SEND takes longer, and so does its receipt, 5
+/// ns.
 TEST_F(EagerReplay, ASlowerLinkTakesTheTimeOfWhatIsReceived) {
   const TimedTrace slower = with("link:0-1", 10);
   EXPECT_EQ(slower.spans[id_of("0SEND_F1")], (Span{{200, 0}, {300, 0}}));

@@ -1,4 +1,4 @@
-// Chakra traces: what is written reads as the same step, and whatever a file has is read or refused.
+// Chakra traces: a written trace reads as the same step, and any file is read or refused.
 
 #include "ppsim/simulator/chakra/chakra_trace.hpp"
 

@@ -1,5 +1,5 @@
-// All GPUs of a job at once: copies that do the same are one, nothing is lost where nothing competes, and
-// closed forms of what competes.
+// All GPUs of a job at once: copies that do the same count as one, flows that do not compete lose nothing,
+// and those that compete follow closed forms.
 
 #include "ppsim/simulator/effects/pipeline_copies.hpp"
 
@@ -69,14 +69,14 @@ RC_GTEST_PROP(PipelineCopiesProperty, FoldedCopiesAreAllCopiesToTheRound, ()) {
   RC_ASSERT(folded.trace == all.trace);
   RC_ASSERT(folded.makespan == all.makespan && folded.reduced == all.reduced);
   RC_ASSERT(folded.all_activities == all.all_activities);
-  // What a link of the first copy carries is the same, whoever is counted.
+  // A link of the first copy carries the same, whichever copies are simulated.
   for (std::size_t i = 0; i < folded.links.size(); ++i) {
     if (folded.uses[i].flows == 0) continue;
     RC_ASSERT(folded.uses[i] == all.uses[i]);
   }
 }
 
-/// Messages that all go forward, each GPU with a NIC of its own, exchanges within domains: nobody meets.
+/// Messages that all go forward, each GPU with its own NIC, exchanges within domains: no flows share a link.
 RC_GTEST_PROP(PipelineCopiesProperty, WhereNothingCompetesTimesAreThoseOfOnePipeline, ()) {
   CopyCase c = draw_copies("forward-only");
   c.network.domain = c.network.node = c.copies.tensor;
@@ -121,7 +121,7 @@ TEST(PipelineCopies, MessagesShareNicsRailsAndTheCore) {
   EXPECT_EQ(makespan({}), 2600);
   // Half as many NICs are twice as fast: no GPU had more than its share.
   EXPECT_EQ(makespan({.nics = 4}), 2600);
-  // A core of 4 streams for 8, which what stays on its rail does not pass.
+  // A core of 4 streams for 8; traffic that stays on its rail does not pass it.
   EXPECT_EQ(makespan({.core = 4 * kFullSpeed}), 2000 + 2 * 600);
   EXPECT_EQ(makespan({.core = 4 * kFullSpeed, .rails = true}), 2600);
   // Pipelines apart: both stages of a pipeline are in one node, and NVLink has a link for each GPU.
@@ -135,8 +135,8 @@ TEST(PipelineCopies, AMessageAndAnExchangeShareNvlink) {
   c.costs.set({OpKind::forward}, 1000);
   c.costs.set({OpKind::send_forward}, 900);
   c.copies.exchanges[{OpKind::forward, 0}] = {.count = 1, .each = 300};
-  // The message has 700 ns alone; then both have half a link. What is left of it, 200 ns, takes 400, in which
-  // 200 of the exchange are done: 100 more.
+  // The message has 700 ns alone; then both have half a link. Its remaining 200 ns take 400, in which 200 of
+  // the exchange are done: 100 more.
   const CopiedRun run = run_copies(c, Folding::where_equal);
   const Program& program = c.analyzed.program();
   std::vector<Nanoseconds> ends;

@@ -1,4 +1,4 @@
-// What no larger domain, no faster link and no smaller buffer can make slower.
+// No larger domain, no faster link and no smaller buffer makes communication slower.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -43,7 +43,7 @@ NetworkCase random_case() {
   result.bytes = *rc::gen::inRange(1, 1 << 30);
   result.experts_per_token = *rc::gen::inRange(1, 9);
   const double node = *rc::gen::inRange(1, 100);
-  // A node for all, so that its domains are what they are set to.
+  // One node for all, so that its domains have the sizes set here.
   result.cluster = {.node = {.name = "custom",
                              .gpu = "custom",
                              .gpus = spread.gpus(),
@@ -105,7 +105,7 @@ RC_GTEST_PROP(NetworkTimes, MoreBytesAreNotFaster, ()) {
   expect_none_longer(fewer, times_of(drawn));
 }
 
-/// With what was measured of NVLink, too, unless no GPU of a group has it to another.
+/// Also with measured times of NVLink, unless no two GPUs of a group are connected by it.
 RC_GTEST_PROP(NetworkTimes, AnExchangeIsNotFasterThanNvlink, ()) {
   NetworkCase drawn = random_case();
   const RankGroup group = Network(drawn.cluster, drawn.spread, nullptr).expert(drawn.split);

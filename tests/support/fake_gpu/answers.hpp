@@ -6,7 +6,7 @@
 
 namespace ppsim::test {
 
-// What CUDA answers to a call that it refuses (cudaError_t).
+// CUDA's answers to a call that it refuses (cudaError_t).
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kInvalidContext = 201;
 inline constexpr int kInvalidHandle = 400;

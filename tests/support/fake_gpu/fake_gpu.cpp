@@ -92,7 +92,7 @@ std::string FakeGpu::mark() {
   return own.empty() ? "the host" : own.back();
 }
 
-/// A step of a process is what its host does within the mark of that name, on whatever thread.
+/// Whether a process is in a step: inside the mark of that name, on any thread of its host.
 bool FakeGpu::in_step(int process) const {
   return std::any_of(marks_.begin(), marks_.end(), [process](const auto& thread) {
     const auto& [owner, open] = thread.second;
@@ -350,7 +350,7 @@ void FakeGpu::forget_thread() {
   capturing_.erase(std::this_thread::get_id());
 }
 
-/// That of the thread's context.
+/// The device of the thread's context.
 int FakeGpu::current_device() { return device_of(current_[std::this_thread::get_id()]); }
 
 void FakeGpu::fill_host(GpuApi& api, int process) {

@@ -1,4 +1,4 @@
-// What processes of a host lend each other.
+// The memory and events that processes of a host lend each other.
 
 #include <cstring>
 

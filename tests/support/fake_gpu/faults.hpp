@@ -19,7 +19,7 @@ enum class FaultKind : std::uint8_t {
   lazy_creation,    ///< memory, a stream or an event made inside a step
   mismatched_ends,  ///< two ends of a message, or members of a collective, that do not agree
   unordered_use,    ///< a communicator on two streams that nothing orders
-  bad_capture,      ///< what a capture does not allow
+  bad_capture,      ///< a call that a capture does not allow
   bad_call,         ///< arguments that the library refuses
 };
 inline constexpr const char* kFaultNames[] = {
@@ -28,7 +28,7 @@ inline constexpr const char* kFaultNames[] = {
 
 struct Fault {
   FaultKind kind;
-  std::string text;  ///< what did it, and what it did it to
+  std::string text;  ///< the action that did it, and the object
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 inline std::ostream& operator<<(std::ostream& out, const Fault& fault) {

@@ -21,7 +21,7 @@ using TaskId = std::size_t;
 enum class TaskKind : std::uint8_t {
   plain,
   value_wait,  ///< until a number in memory is large enough
-  operation,   ///< until its counterparts are there: NCCL completes it
+  meeting,     ///< until its counterparts have arrived: NCCL completes it
 };
 
 /// A piece of work in the making.
@@ -36,10 +36,10 @@ struct TaskDraft {
   std::uint64_t flag = 0;                          ///< address of the number that it waits for, or writes
   std::function<void(TaskId)> arrive = {};         ///< of an operation: it has started
   std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
-  std::vector<TaskId> after = {};                  ///< beyond what its stream says
-  std::vector<TaskId> behind = {};                 ///< launched before: waited for, and nothing is learned
-  bool queues = true;                              ///< it holds up what is behind it in a hardware queue
-  bool advances_stream = true;                     ///< what follows on the stream waits for it
+  std::vector<TaskId> after = {};                  ///< predecessors beyond those of its stream
+  std::vector<TaskId> behind = {};                 ///< launched before: waited for, with no order of memory
+  bool queues = true;                              ///< later tasks of its hardware queue wait for it
+  bool advances_stream = true;                     ///< later tasks of the stream wait for it
   int process = 0;                                 ///< that of its stream
   std::string kernel = {};                         ///< which is loaded when it is launched first; empty: none
 };
@@ -82,12 +82,12 @@ struct FakeGraph {
   bool alive = true;
 };
 
-/// Streams, events and graphs of all devices in virtual time. A task runs when its stream and what it waits
-/// for have come there; time passes only while the host pauses.
+/// Streams, events and graphs of all devices in virtual time. A task runs when its stream has reached it and
+/// its predecessors are complete; time passes only while the host pauses.
 class FakeMachine {
  public:
-  /// `one_queue`: a device has one hardware queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1. What is enqueued on
-  /// any of its streams starts only when what was enqueued before has started.
+  /// `one_queue`: a device has one hardware queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1. A task of any of
+  /// its streams starts only when those enqueued before have started.
   FakeMachine(Faults& faults, FakeMemory& memory, bool one_queue)
       : faults_(faults), memory_(memory), one_queue_(one_queue) {}
 
@@ -96,7 +96,7 @@ class FakeMachine {
   TaskId enqueue(FakeStream& stream, TaskDraft draft);
   void record(FakeEvent& event, FakeStream& stream, bool external);
   void wait(FakeStream& stream, FakeEvent& event);
-  /// As the host of its process asks.
+  /// A query by the host of its process.
   [[nodiscard]] bool complete(const FakeEvent& event);
   [[nodiscard]] bool complete(const FakeStream& stream);
   [[nodiscard]] Nanoseconds time_of(const FakeEvent& event) const;
@@ -111,14 +111,14 @@ class FakeMachine {
   bool advance();
   void skip(Nanoseconds time) { now_ += time; }
 
-  /// An operation completes after `duration`; what follows knows that `known` have come as far as they have.
+  /// Completes a meeting after `duration`. Tasks that follow it know how far the tasks `known` have come.
   void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
-  /// Stops looking at what tasks do: nothing could complete any more, and whatever is released now runs wild.
+  /// Stops checking tasks: nothing could complete any more, and tasks released now run in any order.
   void stop_judging() { judges_ = false; }
   /// Sets the work of a task at its completion. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
-  /// Ends operations that never complete. From here on tasks do nothing, and nobody looks at what they do.
-  void release(const std::vector<TaskId>& operations);
+  /// Ends meetings that will not take place. From here on tasks do nothing, and are not checked.
+  void release(const std::vector<TaskId>& meetings);
   [[nodiscard]] std::size_t make_lane() { return lane_count_++; }
   [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
   [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
@@ -169,10 +169,10 @@ class FakeMachine {
   std::size_t lane_count_ = 0;
   std::map<std::size_t, std::uint32_t> lane_size_;
   std::map<std::uint64_t, TaskId> flag_writer_;
-  std::map<int, LaneClock> host_;   ///< per process: what its host knows to be complete
-  std::vector<TaskId> operations_;  ///< started and not complete
+  std::map<int, LaneClock> host_;  ///< per process: the tasks that its host knows to be complete
+  std::vector<TaskId> meetings_;   ///< started and not complete
   std::vector<TaskId> value_waits_;
-  bool works_ = true;  ///< tasks do what they are for
+  bool works_ = true;  ///< tasks do their work
   bool judges_ = true;
   using Due = std::pair<Nanoseconds, TaskId>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;

@@ -21,7 +21,7 @@ void merge(LaneClock& into, const LaneClock& from);
   return lane < clock.size() ? clock[lane] : 0;
 }
 
-/// Who accesses memory, and what is complete for certain when it does.
+/// The task that accesses memory, and the tasks that are certainly complete then.
 struct Accessor {
   std::size_t lane = 0;
   std::uint32_t number = 0;  ///< in its lane, from 1
@@ -30,13 +30,13 @@ struct Accessor {
   int process = 0;
 };
 
-/// Memory as the kernel hands it out, so that another process may have the same bytes at another address.
+/// Memory from the operating system, so that another process may have the same bytes at another address.
 class Pages {
  public:
   explicit Pages(std::size_t bytes);
-  /// As a file of a folder, named by its address, where another process can map it too.
+  /// As a file in a folder, named by its address, which another process can map.
   Pages(std::size_t bytes, const std::string& folder);
-  /// The same bytes at an address of their own.
+  /// The same bytes at another address.
   explicit Pages(const Pages& same, std::size_t bytes);
   ~Pages();
   Pages(const Pages&) = delete;
@@ -61,7 +61,7 @@ class FakeMemory {
   explicit FakeMemory(Faults& faults, std::string pinned_folder = {})
       : faults_(faults), pinned_folder_(std::move(pinned_folder)) {}
 
-  /// What is allocated, by whom.
+  /// The name of an allocation, and the process that makes it.
   struct Wanted {
     std::string what;
     int process = 0;
@@ -71,18 +71,18 @@ class FakeMemory {
   void free(const std::byte* memory);
   /// The allocation that an address is in; empty: none.
   [[nodiscard]] std::span<std::byte> allocation_at(const std::byte* memory);
-  /// Whether a process may lend what begins there: device memory of its own.
+  /// Whether a process may lend the allocation that begins there: its own device memory.
   [[nodiscard]] bool may_lend(const std::byte* memory, int process);
   /// Gives another process the allocation that begins there, at an address that no other one uses. Returns:
-  /// null where it is gone, the borrower's own, or of a process that may not lend it anything.
+  /// null where it was freed, is the borrower's own, or is of a process that may not lend it anything.
   [[nodiscard]] std::byte* borrow(const std::byte* memory, int process,
                                   const std::function<bool(int lender)>& may_lend);
   /// Requires: borrowed memory, else it is a fault.
   void give_back(const std::byte* memory);
-  /// Both return whether the bytes are there to be touched.
+  /// Both return whether the bytes may be accessed.
   [[nodiscard]] bool read(std::span<const std::byte> memory, const Accessor& who);
   [[nodiscard]] bool write(std::span<const std::byte> memory, const Accessor& who);
-  /// Reports what was never freed.
+  /// Reports memory that was never freed.
   void report_leaks();
 
  private:
@@ -111,7 +111,7 @@ class FakeMemory {
   };
 
   [[nodiscard]] Allocation* find(const std::byte* memory);
-  /// The history of bytes that are there to be touched, and where in it they begin.
+  /// The history of bytes that may be accessed, and where in it they begin.
   struct Place {
     Allocation* of = nullptr;
     std::size_t first = 0;

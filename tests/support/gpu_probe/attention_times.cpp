@@ -14,7 +14,7 @@ namespace {
 
 using cuda::AttentionPlans;
 
-/// What attention reads and writes, and how it is timed.
+/// The tensors of attention, and its timing.
 class AttentionClock {
  public:
   AttentionClock(const ProbeMachine& machine, const TransformerConfig& config, int parts)
@@ -30,7 +30,7 @@ class AttentionClock {
     memory_.sums = numbers(2 * of_rows);
   }
 
-  /// Of each plan, until there are no more.
+  /// The times of all plans.
   [[nodiscard]] AttentionTime time(const std::string& direction) {
     AttentionTime result{direction, {}};
     const bool forward = direction == "forward";

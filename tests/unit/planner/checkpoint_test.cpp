@@ -1,4 +1,4 @@
-// What writing checkpoints costs a step, in closed form.
+// The cost of writing checkpoints for a step, in closed form.
 
 #include "ppsim/planner/effects/checkpoint.hpp"
 

@@ -74,7 +74,7 @@ TEST(KnownSchedules, OfFusedBackwardsHaveB) {
   }
 }
 
-/// What is known is where a search starts, so its answer is never longer.
+/// A search starts from the known schedules, so its answer is never longer than they are.
 TEST(KnownSchedules, AreNeverShorterThanTheSynthesis) {
   for (const int limit : {4, 6, 8, 9}) {
     SynthesisRequest request = v_request(limit);

@@ -14,7 +14,7 @@
 #include "support/hand_program.hpp"
 
 // Traces are decoded here by the wire format of protocol buffers and the field numbers of Chakra's schema,
-// and not by what wrote them.
+// without the code that wrote them.
 
 namespace ppsim {
 namespace {
@@ -131,7 +131,7 @@ std::vector<InstructionId> instructions_of(const Program& program, RankId rank) 
   return owners;
 }
 
-/// The message before one of the same group on its channel; nothing for what is none.
+/// The previous message of the same group on the channel of one; nothing for a node that is no message.
 std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
                                             const std::vector<InstructionId>& owners, std::size_t node) {
   if (nodes[node].type != 5 && nodes[node].type != 6) return std::nullopt;
@@ -145,8 +145,8 @@ std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
   return std::nullopt;
 }
 
-/// That the dependencies of all nodes are the predecessors in the graph and the messages before them: all of
-/// them are data dependencies, and those that are no data control dependencies, too.
+/// Expects that the dependencies of all nodes are the predecessors in the graph and the messages before them:
+/// all are data dependencies, and those that wait for another reason are control dependencies as well.
 void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& nodes, RankId rank) {
   const ExecutionGraph& graph = analyzed.timed_graph();
   const auto owners = instructions_of(analyzed.program(), rank);

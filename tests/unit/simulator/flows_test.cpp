@@ -1,5 +1,5 @@
-// Flows against a model of them that is slow and plain: at every instant it gives all flows new rates, by
-// progressive filling over all links, and every flow counts for itself. Ends and uses are the same, to the
+// Flows against a slow and simple model of them: at every instant it gives all flows new rates, by
+// progressive filling over all links, and treats every flow alone. Ends and uses are the same, to the
 // nanosecond, for few flows, many, those that one link ties, and from each of these to the others.
 
 #include "effects/flows.hpp"
@@ -30,7 +30,7 @@ struct Traffic {
   std::vector<Arrival> arrivals;  ///< ascending
 };
 
-/// When each arrival is over, and what that made of each link.
+/// The end of each arrival, and the use of each link.
 struct Outcome {
   std::vector<Nanoseconds> ends;
   std::vector<LinkUse> uses;
@@ -80,7 +80,7 @@ class PlainFlows {
   [[nodiscard]] const std::vector<LinkTake>& route(const Moving& flow) const {
     return traffic_.routes[traffic_.arrivals[flow.number].route];
   }
-  /// What those take that have arrived now.
+  /// The shares of the flows that have arrived at `now`.
   [[nodiscard]] std::vector<LinkTake> begun(std::size_t arrived, Nanoseconds now) const {
     std::vector<LinkTake> takes;
     for (; arrived > 0 && traffic_.arrivals[arrived - 1].at == now; --arrived)
@@ -88,7 +88,7 @@ class PlainFlows {
         takes.push_back(take);
     return takes;
   }
-  /// Of a link, the streams of those without a rate, or of all.
+  /// The streams on a link of the flows without a rate, or of all flows.
   [[nodiscard]] std::int64_t streams(std::uint32_t link, bool all) const {
     std::int64_t sum = 0;
     for (const Moving& flow : moving_)
@@ -96,7 +96,7 @@ class PlainFlows {
         if (take.link == link && (all || flow.rate == 0)) sum += take.streams;
     return sum;
   }
-  /// What nobody with a rate has of it.
+  /// The capacity of the link that no flow with a rate uses.
   [[nodiscard]] Rate left(std::uint32_t link) const {
     Rate rest = traffic_.links[link].capacity;
     for (const Moving& flow : moving_)

@@ -84,7 +84,7 @@ std::map<int, std::pair<Nanoseconds, Nanoseconds>> exhaustive(const Job& job) {
     std::map<std::pair<int, int>, int> next;
     Row row;
     extend(stages, job.microbatches, next, row, rows[static_cast<std::size_t>(r)]);
-    // What would wait for itself is no row.
+    // Drops rows that would wait for themselves.
     std::erase_if(rows[static_cast<std::size_t>(r)], [&](const Row& candidate) {
       for (std::size_t a = 0; a < candidate.size(); ++a) {
         for (std::size_t b = a + 1; b < candidate.size(); ++b) {

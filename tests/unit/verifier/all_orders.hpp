@@ -10,7 +10,7 @@
 
 namespace ppsim::test::placed {
 
-/// What two ranks with several stages compute: F, I and W of each microbatch on each stage.
+/// The work of two ranks with several stages: F, I and W of each microbatch on each stage.
 struct Job {
   Job(std::vector<RankId> ranks, int count, CostTable table);
   [[nodiscard]] int stages() const { return static_cast<int>(placement.size()); }
@@ -22,7 +22,7 @@ struct Job {
   int microbatches;
   CostTable costs;
   std::vector<std::array<Nanoseconds, 3>> times;  ///< by stage and phase
-  std::vector<std::array<Nanoseconds, 3>> lags;   ///< of what a pass reads
+  std::vector<std::array<Nanoseconds, 3>> lags;   ///< of the tensor that a pass reads
 };
 
 /// The shortest makespan and the shortest span by limit on live activations, over every order of both ranks:

@@ -8,9 +8,10 @@
 namespace ppsim::test {
 namespace {
 
-/// Stages 0 to 3 on rank 0 feed stages 4 to 7 on rank 1, each on a queue of its own. Stage 2 sends once stage
-/// 1 has sent, and rank 1 receives from stage 1 once stage 4 has computed, from stage 3 once stage 2's is
-/// there. So the input of stage 4 is gone before that of stage 7 comes, if a SEND waits for its RECV.
+/// Stages 0 to 3 on rank 0 feed stages 4 to 7 on rank 1, each on its own queue. Stage 2 sends once stage 1
+/// has sent, and rank 1 receives from stage 1 once stage 4 has computed, from stage 3 once stage 2's message
+/// has arrived. So the input of stage 4 is freed before that of stage 7 arrives, if a SEND waits for its
+/// RECV.
 Program four_inputs() {
   PipelineSpec pipeline;
   pipeline.ranks = 2;
@@ -71,8 +72,8 @@ TEST(EagerSends, ABoundOfRendezvousIsRefusedWhereSendsAreEager) {
   EXPECT_TRUE(check_certificate_on({.credits = 1}, certificate_on(eager, program), program, &sizes));
 }
 
-/// What rank 0 sends is freed with the group, so with its RECV, whose data may still be copied while rank 0
-/// computes with what was sent to it later.
+/// The tensor that rank 0 sends is freed with the group, so with its RECV, whose data may still be copied
+/// while rank 0 computes with a later message.
 TEST(EagerSends, AReceiptMayEndAfterItsDataIsThere) {
   PipelineSpec pipeline;
   pipeline.ranks = 2;

@@ -1,4 +1,4 @@
-// What a sum of tied weights' gradients for every microbatch costs in memory and time, beside one sum behind
+// The memory and time of a sum of tied weights' gradients for every microbatch, compared with one sum after
 // all of them.
 
 #include <gtest/gtest.h>
@@ -66,8 +66,8 @@ TEST(ReduceEachMicrobatch, AtWorstThereIsAPartForEveryMicrobatch) {
   }
 }
 
-// One sum behind the loop takes its time once. A sum for every microbatch takes it as often, beside
-// computation as long as it is shorter than a microbatch, and longer it decides the step.
+// One sum after the loop takes its time once. A sum for every microbatch takes it that often: beside
+// computation while it is shorter than a microbatch; a longer one decides the step.
 TEST(ReduceEachMicrobatch, CostsTheTimeOfASumForEachMicrobatch) {
   constexpr int kRanks = 4;
   constexpr int kMicrobatches = 12;

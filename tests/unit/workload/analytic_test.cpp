@@ -37,7 +37,7 @@ TEST(Analytic, BackwardIsItsTwoHalves) {
   EXPECT_GT(costs({OpKind::forward, 3}), costs({OpKind::forward, 1})) << "the head costs something";
 }
 
-/// A GPU of which nothing was measured, without fixed costs that matter: what is left is arithmetic.
+/// A GPU without measurements and without fixed costs that matter: the rest is arithmetic.
 Workload on_paper() {
   Workload workload = llama();
   GpuDescription& gpu = workload.cluster.gpu;
@@ -99,8 +99,8 @@ TEST(Analytic, PassesAreTheirProductsAndAttention) {
   }
 }
 
-/// All-gathers and reduce-scatters, two each, of what the other ranks have of a layer's hidden states; but
-/// for a share they are hidden.
+/// All-gathers and reduce-scatters, two each, of the other ranks' parts of a layer's hidden states; all but a
+/// share of them is hidden.
 TEST(Analytic, ForwardWaitsForItsTensorParallelCollectives) {
   Workload workload = on_paper();
   const auto forward = [&] {
@@ -219,7 +219,7 @@ TEST(Analytic, CopiesOfAStageAreReduced) {
   EXPECT_EQ(analytic_costs(workload, test::chain(4, 4, 128))->ends[RankId(1)].reduction, 0);
 }
 
-/// Recomputed stages run forward again when their gradient is there, not before.
+/// Recomputed stages run forward again when their gradient has arrived, not before.
 TEST(Analytic, FullRecomputeIsPartOfTheBackward) {
   Workload workload = llama();
   const CostTable kept = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
@@ -297,7 +297,7 @@ Pipeline sharded_output(int p, OpKind after) {
 
 TEST(Analytic, SharesTheHeadAmongItsShards) {
   Workload workload = llama();
-  workload.stack.inputs = workload::InputCopies::prefetched;  // else each shard has labels of its own
+  workload.stack.inputs = workload::InputCopies::prefetched;  // else each shard has its own labels
   const Tables whole = analytic_costs(workload, test::chain(4, 4, 64)).value().tables;
   const Tables late = analytic_costs(workload, sharded_output(4, OpKind::backward)).value().tables;
   const auto head = [&](OpKind kind) { return whole.costs({kind, 3}) - late.costs({kind, 3}); };

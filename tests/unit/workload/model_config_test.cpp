@@ -23,7 +23,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(text.find(from), from.size(), to);
 }
 
-// What the published files say, without what has nothing to do with the shape.
+// The published files, without the keys that have nothing to do with the shape.
 const std::string kLlama70B =
     R"({"model_type":"llama","num_hidden_layers":80,"hidden_size":8192,"num_attention_heads":64,
     "num_key_value_heads":8,"intermediate_size":28672,"vocab_size":128256,"max_position_embeddings":8192,

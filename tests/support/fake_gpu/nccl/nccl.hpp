@@ -23,10 +23,10 @@ namespace ppsim::test {
 /// for the first time connect: peers for each direction, members of a sum for its type and size. On a
 /// communicator that blocks, the call that ends a group waits for those; on another one a thread is made for
 /// it, the call returns before it is enqueued, and asking for the state twice enqueues it once all have come.
-/// A communicator is made once all its ranks have come, wherever they run; one that blocks is not handed out
-/// before, so that nobody could abort it if some never come: whoever asks for it does so when all have come.
-/// Nothing that a send is over tells about the receiver, since the real one buffers. Both ends of a message
-/// must be meant for each other.
+/// A communicator is made once all its ranks have arrived, on whatever process they run; a blocking one is
+/// not handed out before, so that nobody could abort it if some never arrive: a caller asks for it only once
+/// all have. The end of a send says nothing about the receiver, since the real one buffers. Both ends of a
+/// message must be meant for each other.
 class FakeNccl {
  public:
   struct Communicator;
@@ -48,7 +48,7 @@ class FakeNccl {
         ends_(host_.ends),
         transfer_time_(host_.transfer_time) {}
 
-  /// A communicator that is asked for: its rank, or by what a split sorts, and whether its calls block.
+  /// A request for a communicator: its rank, or the key by which a split sorts, and whether its calls block.
   struct Wanted {
     int rank = 0;
     bool blocks = false;
@@ -90,8 +90,8 @@ class FakeNccl {
     int peer = -1;
     Communicator* communicator = nullptr;
     FakeStream* stream = nullptr;
-    std::string mark;         ///< what the host was doing
-    EndActions actions = {};  ///< of which that is the communication
+    std::string mark;         ///< the NVTX mark that the host was in
+    EndActions actions = {};  ///< whose communication this is
 
     [[nodiscard]] std::size_t bytes() const;
   };
@@ -104,14 +104,14 @@ class FakeNccl {
   struct World {
     std::string name;
     int size = 0;
-    std::set<std::pair<std::string, int>> devices = {};  ///< of the communicator of all, by machine
-    std::map<int, int> number_of_key;                    ///< ranks that are there, by what they are sorted by
+    std::set<std::pair<std::string, int>> devices = {};       ///< of the communicator of all, by machine
+    std::map<int, int> number_of_key;                         ///< ranks that have arrived, by their sort keys
     std::map<std::pair<int, int>, std::deque<TaskId>> sends;  ///< by source and destination
     std::map<std::pair<int, int>, std::deque<TaskId>> receives;
     std::map<int, std::deque<TaskId>> sums;                     ///< by rank
     std::vector<std::map<int, std::shared_ptr<World>>> splits;  ///< by number of the split, color
     std::vector<int> split_count;
-    std::map<std::string, std::set<int>> contacts;  ///< who has come to connect, by what for
+    std::map<std::string, std::set<int>> contacts;  ///< ranks that have come to connect, by purpose
     /// Whether all ranks have come, and to its first `begun` splits.
     [[nodiscard]] bool made(std::size_t begun) const {
       return static_cast<int>(number_of_key.size()) == size && (begun == 0 || split_count[begun - 1] == size);

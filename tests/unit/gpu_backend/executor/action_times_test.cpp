@@ -113,7 +113,7 @@ TEST(ActionTimes, OnAnEmulatedDeviceThatOfTheStepAndNotOfTheTable) {
   }
 }
 
-/// What arrives later, and with credits from a buffer, is what was sent; sums come out the same.
+/// Messages that arrive later, with credits from a buffer, still hold what was sent; sums are the same.
 TEST(ActionTimes, GradientsAreThoseWithoutAPipeline) {
   for (const auto credits : {std::optional<int>(), std::optional<int>(1)}) {
     const Program program = trained("zb-h1");

@@ -1,4 +1,4 @@
-// What the executor of streams refuses and how it fails, on the strict fake.
+// Refusals and failures of the executor of streams, on the strict fake.
 
 #include <gtest/gtest.h>
 

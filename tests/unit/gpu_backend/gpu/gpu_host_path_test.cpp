@@ -97,7 +97,8 @@ TEST(GpuHostPath, TheWarmUpSumsWhatStepsSumAndNothingElse) {
   }
 }
 
-/// What shares the resources of another communicator is gone with it, and its kernels wait for the other's.
+/// A communicator that shares resources with another would end with it, and its kernels would wait for those
+/// of the other.
 TEST(GpuHostPath, CommunicatorsShareNothing) {
   const Program program = host_path_program("chimera", 4, 8, true);
   std::multiset<int> shares;
@@ -116,7 +117,7 @@ TEST(GpuHostPath, CommunicatorsShareNothing) {
   EXPECT_EQ(shares.count(0), shares.size());
 }
 
-/// A sum takes as many multiprocessors as NCCL sees fit; receives that are posted early stay resident.
+/// A sum takes as many multiprocessors as NCCL chooses; receives that are posted early stay resident.
 TEST(GpuHostPath, CommunicatorsOfMessagesAloneAreCapped) {
   const Program program = host_path_program("chimera", 4, 8, true);
   std::map<ncclComm**, int> caps;
@@ -282,7 +283,7 @@ TEST(GpuHostPath, ContextsAreHeldOnTheDevicesOfTheRun) {
 /// The compute stream may come to the event of the begin after another stream has come to its first one.
 TEST(GpuHostPath, NothingIsOnTheClockBeforeTheStepBegins) {
   const Program program = host_path_program("1f1b", 2, 4);
-  // What starts with a launch of NCCL has no time before that of another one; copies have their own.
+  // Work that starts with a launch of NCCL has no time before that of another one; copies have their own.
   for (const auto transport : {CudaTransport::nccl, CudaTransport::copy}) {
     FakeGpu gpu(devices_for(program));
     FakeRunOptions options{.cuda = {.transport = transport, .host_threads = false}};

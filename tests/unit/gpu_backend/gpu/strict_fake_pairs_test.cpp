@@ -23,7 +23,7 @@ struct Swap {
   std::string second;
 };
 
-/// Lets what the first action enqueues by NCCL come behind what the second one does.
+/// Swaps the NCCL operations of two actions: those of the first come after those of the second.
 class SwappedOperations {
  public:
   explicit SwappedOperations(Swap swap) : swap_(std::move(swap)) {}
@@ -85,7 +85,7 @@ Tampered run_swapped(const Program& program, const Swap& swap) {
 
 struct PairCase {
   Swap swap;
-  std::string first;  ///< what the fake says of the two ends
+  std::string first;  ///< the two ends as the fake's message names them
   std::string second;
 };
 

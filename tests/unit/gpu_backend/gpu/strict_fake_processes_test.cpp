@@ -1,4 +1,4 @@
-// What the fake holds against a process is what that one does, whatever others do at the same time.
+// The fake reports a fault to the process that commits it, whatever others do at the same time.
 
 #include <gtest/gtest.h>
 

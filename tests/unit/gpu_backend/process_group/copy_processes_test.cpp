@@ -1,5 +1,5 @@
-// Copies between processes of a host, which are threads that share one strict fake: what they lend each other
-// by CUDA IPC, and how they end.
+// Copies between processes of a host, which are threads that share one strict fake: the memory that they lend
+// each other by CUDA IPC, and how they end.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ CopyResults copies_of_each(FakeGpu& gpu, const Program& program, const CopyChang
   return results;
 }
 
-/// What is named in /dev/shm by a run of this process.
+/// The number of names in /dev/shm from runs of this process.
 int shared_names() {
   int found = 0;
   const std::string own = "ppsim-" + std::to_string(getpid()) + "-";
@@ -91,7 +91,7 @@ TEST(CopyProcesses, LendTwoEventsForAChannelAndOpenAnAllocationOnce) {
   }
 }
 
-/// Nothing but the events that processes lend each other orders what they do to one memory.
+/// Only the events that processes lend each other order their accesses to one memory.
 TEST(CopyProcesses, AWaitForAnotherProcessThatIsLeftOutIsARace) {
   for (const auto& [process, action] : {std::pair(1, "1RECV_F1"), {0, "0RECV_B0"}}) {
     FakeGpu gpu(shared_host(2));
