@@ -16,7 +16,7 @@ RUN apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /tmp/ppsim_*.deb \
   && rm -rf /tmp/ppsim_*.deb /var/lib/apt/lists/* \
   && ls -d /opt/ppsim/nvidia/*/lib >/etc/ld.so.conf.d/ppsim.conf && ldconfig
-# What NVIDIA's container runtime brings in.
+# NVIDIA's container runtime reads these variables.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 WORKDIR /work
 USER nobody

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # fatbin.sh ARCHITECTURE CUBIN FATBIN: packs the machine code of one architecture as the CUDA runtime reads it, uncompressed.
-# What NVIDIA's fatbinary does, byte for byte; PyPI's packages of CUDA 12 are without it.
+# Does the same as NVIDIA's fatbinary, byte for byte, which PyPI's packages of CUDA 12 lack.
 set -euo pipefail
 architecture=$1 cubin=$2 fatbin=$3
 

@@ -1,4 +1,4 @@
-"""What scripts/gpu_check --node asks of all devices of a host, and of several hosts of a Slurm job."""
+"""The questions of scripts/gpu_check --node to all devices of a host, and to several hosts of a Slurm job."""
 
 import os
 import socket
@@ -6,10 +6,10 @@ import time
 
 from gpu_session import LEFT_OUT, answer_of, is_left_out, shortened, verdict_of
 
-# Of one question, from start to end; a run gives up on a step of its own after the first of them.
+# Seconds for a step of a run, after which it gives up, and for a whole question.
 STEP_S, QUESTION_S = 20, 75
 UPDATES = ["--with", "reduce-grad,opt,clip"]
-# What is run by each means: messages alone, both kinds of backward in a V, and sums over two ranks with updates.
+# The programs that each means runs: messages alone, both kinds of backward in a V, and sums over two ranks with updates.
 PROGRAMS = {"1f1b": [], "zb-v": UPDATES, "chimera": UPDATES}
 
 EVEN = {"chimera"}  # its two pipelines take half of the ranks each

@@ -1,4 +1,4 @@
-"""What scripts/gpu_check and scripts/gpu_bench share: programs, libraries, a time limit, results on disk."""
+"""Shared parts of scripts/gpu_check and scripts/gpu_bench: programs, libraries, a time limit, results on disk."""
 
 import atexit
 import contextlib
@@ -64,7 +64,7 @@ def library_environment():
 
 
 def driver_folder():
-    """What the loader must be told to find the driver: nothing where it does, or where there is none."""
+    """Returns the folder that the loader needs to find the driver; None where it needs none, or there is no driver."""
     if loadable("libcuda.so.1"):
         return None
     return next((folder for folder in DRIVER_FOLDERS if os.path.exists(f"{folder}/libcuda.so.1")), None)
@@ -72,7 +72,7 @@ def driver_folder():
 
 class Session:
     """Programs of this repository, run one after the other within a time limit. A signal to end is the end of that time:
-    what runs is ended, what is asked later is left out, and what was answered is kept."""
+    a running program is ended, later questions are left out, and answers so far are kept."""
 
     def __init__(self, out, limit_s):
         self.running = set()  # processes that were started and have not been finished
@@ -166,7 +166,7 @@ class Session:
         return process
 
     def finish(self, process, command, timeout_s, left_s=None):
-        """Waits for what was started. Nothing of it is left when it is too late."""
+        """Waits for the processes that were started. None is left running when it is too late."""
         begin = time.monotonic()
         left_s = self.left_s() if left_s is None else left_s
         try:
@@ -201,7 +201,7 @@ class Session:
         return answer_of(self.run([self.program("ppsim_gpu_probe"), *arguments], timeout_s, more_environment))
 
     def look(self, command, timeout_s):
-        """Runs what is no measurement: it has time even where the limit has not."""
+        """Runs a command that is no measurement: it may run even when the limit is over."""
         if self.interrupted:
             return self.run(command, timeout_s)
         return self.finish(self.start(command), command, timeout_s, timeout_s)
@@ -214,7 +214,7 @@ class Session:
         return any("strict fake with " in check["detail"] for check in self.doctor()["checks"])
 
     def served(self):
-        """What runs a command with programs on the strict fake, and a job of two hosts; none beside a bundle."""
+        """Returns the program that runs a command on the strict fake, and one for a job of two hosts; None beside a bundle."""
         folder = os.path.join(os.path.dirname(self.bin), "tests", "served_gpu")
         served = os.path.join(folder, "served_gpu")
         return (served, os.path.join(ROOT, "tests", "served_gpu", "two_hosts")) if os.path.exists(served) else None
@@ -247,7 +247,7 @@ class Session:
         return next((detail for detail in details if detail.startswith("not here")), None) if details else "not built"
 
     def machine(self):
-        """What was measured on, as far as it tells."""
+        """Returns the description of the machine, as far as it tells."""
         smi = self.look(["sh", "-c", "nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,"
                         "power.limit,temperature.gpu --format=csv"], 30)
         built = f"{self.bin}/commit"  # of a bundle, which comes without a repository
@@ -318,7 +318,7 @@ def verdict_of(verdicts):
 
 
 def shortened(text, size):
-    """Begin and end of what is longer: the first line has the reason, and the last one where it went to."""
+    """The begin and end of a longer text: the first line has the reason, and the last one the place."""
     left_out = len(text) - size
     if left_out <= 0:
         return text

@@ -35,7 +35,7 @@ def admit(
 
 
 def not_computed(plan: Plan, stage: str) -> Iterator[str]:
-    """What a plan asks of its pipeline that no `stage` of a user computes: a function, a module."""
+    """Yields the parts of a plan that no `stage` of a user, a function or a module, computes."""
     if plan.program.slices > 1:
         yield (
             f"it cuts sequences into {plan.program.slices} slices, and a {stage} does not say what it keeps of the "

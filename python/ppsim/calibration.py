@@ -36,10 +36,10 @@ class CalibrationGroup(Value):
 
 @dataclass(frozen=True)
 class Calibration(Value):
-    """What measurements say of costs.
+    """Costs from measurements.
 
-    factors: of what the model says that actions of a kind take; empty without a model
-    costs: the means of what was measured, of the Program that ran
+    factors: of the model's times of actions, by kind; empty without a model
+    costs: the means of the measured times, of the Program that ran
     hash: as results name it
     left_out_steps: how many, because their durations are outliers
     varied: steps put together of ranks of different measured ones, with their gaps; None: of fewer than four steps, or of no time
@@ -67,7 +67,7 @@ class Calibration(Value):
 
 @dataclass(frozen=True)
 class ReplayedStep(Value):
-    """What one of several steps took, and what it takes with something changed."""
+    """The time of one of several steps, as measured and with a change."""
 
     measured_ns: int
     step_ns: int

@@ -123,7 +123,7 @@ def generate(
 
 
 def _made(own: Registered, schedule: Any, asked: tuple[int, int]) -> _core.Schedule:
-    """What a registered function returned, if that is what it was asked for."""
+    """Returns the schedule of a registered function, if it is one with the ranks and microbatches asked for."""
     if not isinstance(schedule, _core.Schedule):
         raise IllFormed(f"the function of {own.name} returned no schedule", code="ill_formed", found=repr(schedule),
                         expected="a ppsim.Schedule")

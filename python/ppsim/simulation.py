@@ -50,7 +50,7 @@ class RankRun(Value):
 
 @dataclass(frozen=True)
 class Slowdowns(Value):
-    """What slows computation down, as shares of its time: 0.1 is a tenth more. From 0 to 1000, in millionths.
+    """Slowdowns of computation, as shares of its time: 0.1 is a tenth more. From 0 to 1000, in millionths.
 
     others: for each other rank of its device that computes; ranks_per_device: consecutive ones that share one,
     2 or more where there is a share of others
@@ -344,7 +344,7 @@ def simulate(
 def simulate_many(
     points: Iterable[Point], *, transport: str = "any", threads: int | None = None
 ) -> list[_core.StepTimes]:
-    """Times of many steps, without traces, memory and critical paths: what a sweep needs.
+    """Times of many steps, without traces, memory and critical paths, as a sweep needs them.
 
     points: pairs of a Program or Schedule, and Costs. A Program is compiled once however many points share
     it; a Schedule is lowered under the costs of each of its points, which takes longer

@@ -1,4 +1,4 @@
-"""What ppsim.jax does not ignore: arguments without use, effects, wide numbers in half precision, NumPy's default types."""
+"""Arguments that ppsim.jax does not ignore: unused ones, effects, wide numbers in half precision, NumPy's default types."""
 
 import threading
 

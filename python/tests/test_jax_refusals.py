@@ -1,4 +1,4 @@
-"""What a runtime for functions refuses, and what it says of a step that fails."""
+"""Refusals of a runtime for functions, and its message for a step that fails."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_programs_that_functions_cannot_run_are_named(name):
 
 
 def refusal(function=chain, params=None, data=None, **options):
-    """What is refused of a program of two ranks and four microbatches."""
+    """Returns the message that refuses a function for a program of two ranks and four microbatches."""
     program = program_of("1f1b", 2, 4)
     with pytest.raises(ValueError) as raised:
         Runtime(program, function, params or layers(2), batch(4) if data is None else data, proved(program), **options)

@@ -130,7 +130,7 @@ def test_inference_gives_outputs():
 
 
 def test_tied_weights_are_one_gradient():
-    """Added up after the step; by a REDUCE_GRAD of their own; and updated alike on both ranks."""
+    """Summed after the step; by a separate REDUCE_GRAD; and updated alike on both ranks."""
     params = models.tied_params(3)
     schedule = ppsim.generate("1f1b", ranks=3, microbatches=4)
     expected = plain_step(models.tied, params, batch(4), microbatches=4, outputs=OUTPUTS)[1]
@@ -239,7 +239,7 @@ def _count_cells(stage, runtime, rank, seen):
 
 
 def test_halves_of_a_backward_share_no_work():
-    """What I has computed, W reads; both together have as many products as B."""
+    """W reads results of I; both together have as many products as B."""
     from ppsim.jax.pieces import Pieces
     from ppsim.jax.split import split
 

@@ -1,4 +1,4 @@
-"""What `ppsim --plugin FILE.py` asks of a file."""
+"""The requirements of `ppsim --plugin FILE.py` on a file."""
 
 import json
 

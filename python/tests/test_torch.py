@@ -1,4 +1,4 @@
-"""What torch.distributed.pipelining has, without torch."""
+"""The schedules and files of torch.distributed.pipelining, without torch."""
 
 import enum
 import os

@@ -1,4 +1,4 @@
-"""What is for GPUs, on stand-ins for streams and devices: no GPU has run this."""
+"""Code for GPUs, on stand-ins for streams and devices: no GPU has run this."""
 
 import contextlib
 from types import SimpleNamespace

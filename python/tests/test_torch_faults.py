@@ -1,4 +1,4 @@
-"""What goes wrong under the runtime is named on every rank, within seconds, and nothing is left behind."""
+"""A fault under the runtime is named on every rank, within seconds, and nothing keeps running."""
 
 import os
 import pathlib
@@ -87,7 +87,7 @@ def test_a_block_frozen_on_one_of_its_owners_is_named(tmp_path):
 
 
 def test_torchrun_ends_with_the_reason(tmp_path):
-    """It ends the others as soon as one is dead; they have said by then who it was."""
+    """It ends the others as soon as one is dead; by then they have named it."""
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone",
         "-m", "torch_runs.processes", "faults:dies", str(tmp_path / "said"), '[2, 1, "kill"]',

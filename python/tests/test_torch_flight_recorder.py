@@ -36,7 +36,7 @@ def write(path: pathlib.Path, entries: list[dict]) -> pathlib.Path:
 def calls(
     program: ppsim.Program, rank: int, done: dict[str, int], steps: int = 1, running: str = ""
 ) -> list[dict]:
-    """What a rank records: one call when channels open, then those of the steps.
+    """Returns the records of a rank: one call when channels open, then those of the steps.
 
     done: complete calls of the last step; running: the group whose next call has started on the device
     """

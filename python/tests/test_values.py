@@ -1,4 +1,4 @@
-"""What every result can do: compare, pickle, go to JSON and back."""
+"""Every result compares, pickles, and goes to JSON and back."""
 
 import dataclasses
 import functools

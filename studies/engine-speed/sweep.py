@@ -1,5 +1,5 @@
-"""What 100,000 points take: 1F1B, and interleaved 1F1B with two chunks, on 8 ranks with 64 microbatches, the costs of
-every stage and transfer varied.
+"""Measures the time of 100,000 points: 1F1B, and interleaved 1F1B with two chunks, on 8 ranks with 64 microbatches, the
+costs of every stage and transfer varied.
 
     PYTHONPATH=build/release/python python studies/engine-speed/sweep.py [points]
 """

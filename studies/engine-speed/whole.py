@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `ppsim simulate` takes as a process, its file read included, and where the time goes.
+"""Measures `ppsim simulate` as a process, reading its file included, and where the time goes.
 
     studies/engine-speed/whole.py build/release/bin/ppsim [OTHER...] [--large]
 

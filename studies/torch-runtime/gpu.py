@@ -23,7 +23,7 @@ import traceback
 from typing import Any
 
 SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-v")
-#: Gradients alone: what is pinned, repeated, and on two streams.
+#: Gradients alone: pinned, repeated, and on two streams.
 MORE = (("1f1b", {"offload": "all"}), ("1f1b", {"recompute": "full"}), ("dualpipe-v", {}))
 RANKS, MICROBATCHES, STEPS = 2, 8, 11
 CLOSE = 1e-12
@@ -51,7 +51,7 @@ def environment(rank: int, port: int, shared: bool) -> dict[str, str]:
 
 
 def run(case: dict[str, Any], options: argparse.Namespace, shared: bool) -> dict[str, Any]:
-    """What rank 0 says of a case, or why it says nothing."""
+    """Returns the answer of rank 0 to a case, or the reason why there is none."""
     begin, port = time.monotonic(), free_port()
     command = [sys.executable, __file__, "--case", json.dumps(case), "--backend", options.backend,
                "--device", options.device, "--width", str(options.width), "--rows", str(options.rows)]

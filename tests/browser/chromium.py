@@ -17,7 +17,7 @@ def executable():
 
 
 class Page:
-    """One page. What goes wrong in it, and what it asks the network for, is kept in `complaints` and `requests`."""
+    """One page, with its errors in `complaints` and its network requests in `requests`."""
 
     def __init__(self, limit_s=120):
         self.complaints, self.requests, self.answers = [], [], {}
@@ -120,7 +120,7 @@ class Page:
         return answer["result"].get("value")
 
     def thread_ms(self):
-        """What the page's thread has computed so far."""
+        """Returns the processor time of the page's thread so far, in milliseconds."""
         return next(one["value"] for one in self.ask("Performance.getMetrics")["metrics"] if one["name"] == "ThreadTime") * 1000
 
     def key(self, key, shift=False):

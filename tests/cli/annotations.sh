@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# verify --annotations github: what is wrong, at the cells of the file.
+# verify --annotations github: errors at the cells of the file.
 source "$(dirname "$0")/support/lib.sh"
 
 printf '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n' >hangs.csv
@@ -15,7 +15,7 @@ expect_exit 4 verify hangs.csv --communicators per-pair --annotations github --j
 expect_json 'd["properties"]["deadlock_free"]["verdict"] == "refuted"'
 expect_err "::error file=hangs.csv,line=1"
 
-# What cannot be read, and what a release would not load.
+# Files that cannot be read, and files that a release would not load.
 printf '0F0,0B0\n1F0,1X0\n' >bad.csv
 expect_exit 2 verify bad.csv --annotations github
 expect_out "::error file=bad.csv,line=2,col=5,endColumn=7,title=ppsim%3A bad_file::"

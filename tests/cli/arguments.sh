@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A bad command line: exit 2 at once, with what was found, what was expected and the nearest name.
+# A bad command line: exit 2 at once, naming the found and the expected word and the nearest name.
 source "$(dirname "$0")/support/lib.sh"
-limit_s=60  # what is impossible is refused before it is tried
+limit_s=60  # impossible requests are refused before they are tried
 bad() { expect_error 2 "$@"; }
 sched=(--ranks 4 --microbatches 8)
 
@@ -67,7 +67,7 @@ for change in "--nodes 0" "--nodes -1" "--nodes 1000000000" "--tp 7" "--tp 0" "-
   "--sequence-length 99999999999" "--dtype int4" "--rank-order x" "--recompute some" "--ranks 8" "--microbatches 8" \
   "--model llama3-70b:layers=x" "--model llama3-70b:lay=4" "--model llama3-70b:layers=0" "--nodes x"; do
   words=("${llama[@]}" $change)
-  # An option that is there already is replaced, not given twice.
+  # An option that the command already has is replaced, not given twice.
   option=${change%% *}
   for i in "${!llama[@]}"; do
     if [ "${llama[$i]}" = "$option" ]; then
@@ -114,7 +114,7 @@ bad "--flavor" "found both" convert p.json x.csv --flavor both
 bad "--dialect" "found latin" convert p.json x.csv --dialect latin
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic bf16
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic fp8
-# What the message offers instead is there.
+# The alternatives that the message offers work.
 for arithmetic in float32 float64 integer; do
   bad "bf16 and fp8 on a GPU only" "$arithmetic" run p.json --arithmetic bf16
   expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --steps 1 --arithmetic $arithmetic
@@ -125,7 +125,7 @@ bad "needs costs" "" run p.json --backend emulated
 for scale in 0 -1 nan inf; do
   bad "--time-scale" "a number above 0" run p.json --backend emulated --unit F=1 --time-scale=$scale
 done
-# What applies elsewhere is not ignored.
+# Options of other backends are refused, not ignored.
 bad "--time-scale" "found --backend cpu" run p.json --time-scale 2
 bad "--time-scale" "found --backend cpu" run p.json --time-scale 2 --emit-sbatch
 bad "events per action are of CUDA" "found --no-profile" run p.json --no-profile
@@ -163,14 +163,14 @@ expect_out "seq-1f1b:slices=4: cannot be made: seq-1f1b:slices=4: the analytic c
 
 # Bytes that are no UTF-8 are refused like others, in JSON too.
 bad "graph" "" simulate gpipe "${sched[@]}" --set $'graph=\xff' --unit F=1
-# What would take all memory is refused before it is tried.
+# Sizes that would take all memory are refused before they are tried.
 bad "v-half: ranks must be in [1, 1024]" "65536" generate v-half --ranks 65536 --microbatches 1 -o x.json
 
 # A size beyond all limits, of which another one would be a multiple.
 printf '{"model_type":"gpt2","hidden_size":7177777777777779280,"num_hidden_layers":2,"num_attention_heads":2,"vocab_size":100,"max_position_embeddings":128}' >wide.json
 bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.json --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 
-# What does not do the same work is not called faster: stages that cost the same whatever is in them, no backward.
+# Schedules that do less work are not called faster: stages of one cost with any content, no backward.
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2 --json
 expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2, 1, 1] and d["best"] == "1f1b"'
 expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'

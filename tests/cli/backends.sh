@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What runs where: emulated devices, profiles, training, and measured against simulated.
+# Runs on each backend: emulated devices, profiles, training, and measured against simulated.
 source "$(dirname "$0")/support/lib.sh"
 
 # An emulated step has at least the time of the simulated one, and computes nothing.
@@ -54,7 +54,7 @@ simulated=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_n
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model --costs costs.json --compare --json
 expect_json "d['simulated_step_ns'] == $simulated and d['gradients_equal']"
 
-# Costs measured once predict other runs; what was not measured is told, and the others are run.
+# Costs measured once predict other runs; actions without a measured cost are named, and the other runs are done.
 expect_exit 0 predict gpipe:microbatches=2 1f1b:microbatches=8 zb-h1 --ranks 2 --microbatches 4 --transformer $model --steps 3 \
   --points points.jsonl --costs-out predicted.json --json
 expect_json '[(p["schedule"], p["microbatches"]) for p in d["points"]] == [("gpipe:microbatches=2", 2), ("1f1b:microbatches=8", 8), ("zb-h1", 4)]'
@@ -89,7 +89,7 @@ if ((many <= 33)); then
   expect_out "slowdown by each"
   expect_out "error undisturbed: median"
 fi
-# A calibration whose ranks have a core each knows no slowdowns: a point that would need them says so.
+# A calibration whose ranks have a core each has no slowdowns: a point that needs them says so.
 cores=$((many - 1)) stages=$((2 * cores))
 if ((cores > 1 && cores <= 16)); then
   spread=interleaved-1f1b:ranks=$cores,chunks=2
@@ -138,7 +138,7 @@ printf '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n' >dead.csv
 expect_exit 4 predict dead.csv 1f1b --ranks 2 --microbatches 2 --transformer $model --steps 2
 expect_exit 2 predict dead.csv broken.json 1f1b --ranks 2 --microbatches 2 --transformer $model --steps 2
 expect_exit 2 predict 1f1b broken.json dead.csv --ranks 2 --microbatches 2 --transformer $model --steps 2
-# What was not measured has no error.
+# A prediction without a measurement has no error.
 expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2 --json
 expect_json 'd["step_error"] is None and "error" in d["points"][0]'
 expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2
@@ -161,7 +161,7 @@ expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train
 expect_json "d['losses'] == $losses"
 expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train[@]}"
 expect_out "after 29 steps"
-# What does not train has lost nothing since its first step.
+# A run that does not train reports no change of the loss.
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model --steps 3
 grep -qE '^loss of a microbatch [0-9.]+; --with opt trains$' stdout || fail "a loss after steps that train nothing"
 expect_exit 0 run forward-only --ranks 2 --microbatches 4 --transformer $model --steps 3

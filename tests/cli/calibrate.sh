@@ -84,7 +84,7 @@ expect_json 'd["varied_step"] == {"error_percent": 0, "error_other_half_percent"
 expect_exit 0 calibrate 1f1b "${size[@]}" "${lowered[@]}" --trace equal
 expect_out "step, varied"
 
-# From a rank whose clock is 300 us fast messages are there before they are sent: refused. 20 us, about as well
+# Messages from a rank whose clock is 300 us fast arrive before they are sent: refused. 20 us, about as well
 # as a host knows when a device began, are put right.
 for fast in 20000 300000; do
   expect_exit 0 simulate 1f1b "${size[@]}" --unit F=1,B=2.5,c=0.01 --trace clock.csv
@@ -102,7 +102,7 @@ expect_json 'abs(d["groups"][-1]["error_after_percent"]) < 0.5'
 expect_exit 4 calibrate "${clocks[@]}" --trace 300000.csv
 expect_err "no run of this program can have done this"
 
-# With a model: factors of each kind, in a file that every command with a model takes, and its hash in what they say.
+# With a model: factors of each kind, in a file that every command with a model accepts, and its hash in their results.
 expect_exit 0 simulate 1f1b "${job[@]}" --trace model.csv --json
 cp stdout plain
 python3 - <<'END'
@@ -114,7 +114,7 @@ END
 expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv -o calibration.json --json
 expect_json 'all(abs(f["factor"] - 2) < 1e-6 for f in d["factors"]) and len(d["factors"]) == 4'
 expect_json 'all(abs(g["error_before_percent"]) > 49 and abs(g["error_after_percent"]) < 0.001 for g in d["groups"])'
-# The other half is predicted by what is written, which is as far off there where all actions of a class take as long.
+# The written factors predict the other half, with the same error where all actions of a class take the same time.
 for fit in factors constants both; do
   expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv --fit $fit --json
   expect_json 'all(abs(g["error_after_percent"] - g["error_other_half_percent"]) < 0.01 for g in d["groups"])'
@@ -141,7 +141,7 @@ expect_json 'all("--calibration calibration.json" in p["command"] for p in d["pl
 expect_exit 0 calibrate 1f1b "${job[@]}" --trace double.csv --fit both -o both.json
 expect_out "constants exposed_share"
 expect_exit 0 simulate 1f1b "${job[@]}" --calibration both.json
-# What it was made with, it finds again.
+# Traces that a calibration describes give its factors again.
 expect_exit 0 calibrate 1f1b "${job[@]}" --calibration calibration.json --trace double.csv --json
 expect_json 'all(abs(f["factor"] - 2) < 1e-6 for f in d["factors"]) and all(abs(g["error_before_percent"]) < 0.001 for g in d["groups"])'
 
@@ -183,7 +183,7 @@ for number, row in enumerate(csv.DictReader(open("step.csv"))):
                (launch, launch + 10 if with_kernels else end, None if by_id else "PP:" + cell, name if by_id else None, tid))
     if with_kernels and "SEND" not in cell and "RECV" not in cell:
         middle = (start + end) // 2
-        # Autograd launches from a thread of its own.
+        # Autograd launches from its own thread.
         for part, (kernel, begin, stop) in enumerate(((1, start, middle), (1, middle, end), (2, 0, end + 99))):
             db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, 1)", (launch + part, launch + part, tid + 1, 10 * number + part))
             db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?)", (begin, stop, process << 24, 10 * number + part, kernel))
@@ -222,7 +222,7 @@ expect_out "all_reduce of 2 GPUs, 2 a node"
 expect_exit 0 simulate 1f1b --model llama3-8b --cluster dgx-h100 --nodes 2 --tp 8 --pp 2 --global-batch-size 4 --calibration network.json --json
 expect_json 'd["calibration_hash"] and d["makespan_ns"] > 0'
 
-# What is not what it should be.
+# Invalid inputs.
 printf 'rank,queue' >broken.csv
 expect_error 2 "not the header of a trace" "" calibrate 1f1b "${size[@]}" --trace broken.csv
 head -c 200 step.csv >cut.csv

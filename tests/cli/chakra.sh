@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Chakra traces in: what export writes takes the step that was simulated; what is no trace is refused.
+# Chakra traces in: an exported trace takes the time of the simulated step; other files are refused.
 source "$(dirname "$0")/support/lib.sh"
 
 cat >costs.json <<'END'
@@ -110,7 +110,7 @@ rm -rf traces
 expect_exit 0 export chakra 1f1b --ranks 4 --microbatches 8 --costs costs.json -o traces
 for rank in 0 1 2 3; do python3 feeder.py traces/trace.$rank.et || fail "what ASTRA-sim's feeder makes of rank $rank"; done
 
-# Without durations of messages the network says what they take.
+# Without durations of messages the network model gives them.
 sed 's/"ns": 250000/"ns": 0/; s/"ns": 125000/"ns": 0/' costs.json >free.json
 expect_exit 0 export chakra gpipe --ranks 2 --microbatches 2 --costs free.json -o free
 expect_exit 0 chakra free
@@ -138,7 +138,7 @@ import json
 free, slow = json.load(open("stdout")), json.load(open("slow"))
 assert slow["makespan_ns"] == free["makespan_ns"] and free["free_messages"] == 0, (free, slow)' || fail "latency alone"
 
-# What is no regular file is passed over: a pipe would block for ever.
+# Files that are not regular are skipped: a pipe would block for ever.
 cp -r traces pipes && mkfifo pipes/other.0.et && rm -f pipes/comm_groups.json && mkfifo pipes/comm_groups.json
 expect_exit 0 chakra pipes
 rm pipes/trace.2.et && mkfifo pipes/trace.2.et
@@ -146,7 +146,7 @@ expect_error 2 "the trace of a rank is missing" "" chakra pipes
 mkdir only && mkfifo only/trace.0.et
 expect_error 2 "no Chakra traces" "" chakra only
 
-# What is no trace.
+# Folders and files that are no traces.
 expect_error 2 "no Chakra traces" "" chakra nowhere
 mkdir empty
 expect_error 2 "no Chakra traces" "no such file" chakra empty

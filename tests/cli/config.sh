@@ -3,7 +3,7 @@
 source "$(dirname "$0")/support/lib.sh"
 
 cat >job.toml <<END
-# What all of our commands share.
+# Options of all our commands.
 no-color = true
 [simulate]
 ranks = 4

@@ -28,7 +28,7 @@ for replicas in 1 2 3; do
   expect_exit 0 "${shared[@]}" --replicas $replicas --ranks-per-node $replicas --nics $replicas --json
   expect_json "d['makespan_ns'] == 3000000"
 done
-# Messages that cost nothing pass the links all the same.
+# Messages without a cost still use the links.
 for more in "" "--transfer-slowdown 0.1"; do
   expect_exit 0 contention forward-only --ranks 2 --microbatches 3 --unit F=1,c=0 --ranks-per-node 1 $more --json
   expect_json '[l["transfers"] for l in d["links"] if "0 out" in l["name"] or "1 in" in l["name"]] == [3, 3]'
@@ -39,7 +39,7 @@ expect_json 'd["makespan_ns"] == 4000000'
 expect_json '[(l["transfers"], l["held_back_ns"]) for l in d["links"] if l["name"] == "core"] == [(4, 2000000)]'
 expect_exit 0 "${shared[@]}" --replicas 4 --ranks-per-node 4 --nics 4 --core-speed 2
 expect_out "core holds transfers back for 50.00 % of the step: a faster core"
-# What has no price is named.
+# Actions without a cost are named.
 expect_exit 0 contention 1f1b --ranks 2 --microbatches 1 --replicas 3 --unit F=1,B=2,c=1 --ranks-per-node 4
 expect_out "free of cost, no price is given: REDUCE_GRAD"
 expect_exit 0 contention 1f1b --ranks 2 --microbatches 1 --replicas 3 --unit F=1,B=2,c=1 --ranks-per-node 4 --json
@@ -126,7 +126,7 @@ expect_error 2 "--core-speed is for --ranks-per-node" "" contention 1f1b "${job[
 expect_error 2 "NICs that do not divide" "found 3" contention 1f1b "${job[@]}" --nics 3
 expect_exit 2 contention 1f1b "${job[@]}" --oversubscription 0.5
 
-# What is no answer.
+# Invalid options.
 expect_error 2 "needs costs" "" contention 1f1b --ranks 2 --microbatches 2 --ranks-per-node 1
 expect_exit 2 contention 1f1b "${step[@]}"
 expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-node 0

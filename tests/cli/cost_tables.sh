@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A table of --costs says what everything costs, and how large it is: what it lacks is an error and not free.
+# A table of --costs has all costs and sizes: a missing entry is an error and not free.
 source "$(dirname "$0")/support/lib.sh"
 
 model=layers=4,hidden=16,heads=2,ffn=16,vocab=16,sequence=8
@@ -84,7 +84,7 @@ table "$costs" "$saved,{\"tensor\":\"saved_for_weight\",\"stage\":1,\"bytes\":0}
 expect_exit 0 simulate 1f1b "${sched[@]}" --costs table.json --json
 expect_json '[r["peak_bytes"] for r in d["per_rank"]] == [2007, 7]'
 
-# What this program writes has everything.
+# Tables that ppsim writes have every entry.
 for saving in "--recompute full" "--offload half"; do
   expect_exit 0 run 1f1b "${sched[@]}" --transformer $model $saving --with opt --steps 2 --costs-out table.json
   expect_exit 0 run 1f1b "${sched[@]}" --backend emulated $saving --with opt --costs table.json
@@ -97,7 +97,7 @@ done
 expect_exit 0 generate vocab-1 "${sched[@]}" --unit F=1,B=2,c=0.1,A=1e6 -o v.json --costs-out table.json
 expect_exit 0 simulate v.json --costs table.json --offload all
 
-# By units, and by a model, what has no price is free: it is named.
+# With units, and with a model, actions without a cost are free: they are named.
 names='UNSHARD", "RESHARD", "REDUCE_GRAD", "OPT'
 line="free of cost, no price is given: UNSHARD, RESHARD, REDUCE_GRAD, OPT"
 expect_exit 0 lower 1f1b "${sched[@]}" --with unshard,reduce-grad,opt -o extras.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ppsim doctor: what it says of the environment is what a run finds there.
+# ppsim doctor: it reports the environment that a run finds.
 source "$(dirname "$0")/support/lib.sh"
 unset CUDA_DEVICE_MAX_CONNECTIONS NCCL_LAUNCH_ORDER_IMPLICIT RANK WORLD_SIZE MASTER_ADDR MASTER_PORT \
   OMPI_COMM_WORLD_RANK SLURM_STEP_NUM_TASKS SLURM_JOB_NODELIST
@@ -17,7 +17,7 @@ done
 CUDA_DEVICE_MAX_CONNECTIONS=8 expect_exit 0 doctor
 expect_out "CUDA_DEVICE_MAX_CONNECTIONS: 8: over NCCL a rank with more streams than that is refused"
 
-# What a run refuses.
+# Settings that a run refuses.
 NCCL_LAUNCH_ORDER_IMPLICIT=0 expect_exit 0 doctor
 expect_out "NCCL_LAUNCH_ORDER_IMPLICIT: 0: runs over NCCL are refused unless --graphs is given; unset it"
 RANK=0 WORLD_SIZE=2 expect_exit 0 doctor
@@ -29,7 +29,7 @@ expect_out "launcher: process 1 of 2, which meet at node-1:1234"
 (ulimit -l 64 && expect_exit 0 doctor) || fail "no doctor with little locked memory"
 expect_out "limit on locked memory: 64 KiB: InfiniBand locks what it moves"
 
-# On devices, too, what is told is what was set before the driver started.
+# On devices, too, it reports the values from before the driver started.
 if [ -n "${PPSIM_SERVED:-}" ]; then
   timeout "$limit_s" "$PPSIM_SERVED/served_gpu" --devices 1 "$PPSIM_SERVED/ppsim" doctor >stdout 2>stderr || fail "doctor on the strict fake"
   expect_out "ok      CUDA_DEVICE_MAX_CONNECTIONS: not set: the cuda backend sets 32"

@@ -58,7 +58,7 @@ bad "--output" "ends in .json" profile "${small[@]}" -o new.csv
 bad "--points" "ends in .jsonl or .json" predict "${small[@]}" --points new.csv
 [ -z "$(find . -name 'new*')" ] || fail "a refused file was written"
 
-# What is no file has no suffix.
+# Outputs that are not files need no suffix.
 for target in - /dev/stdout /dev/null; do
   expect_exit 0 show "${small[@]}" -o $target
   expect_exit 0 generate "${small[@]}" -o $target
@@ -78,7 +78,7 @@ expect_exit 0 verify 1f1b --ranks 2 --microbatches 4
 printf '0F0,0B0\n' >mine
 expect_exit 0 simulate mine --unit F=1
 
-# What an editor leaves at the end of a file is no rank.
+# Empty lines at the end of a file, which editors leave, are no ranks.
 printf '0F0,0B0\r\n1F0,1B0\r\n\r\n\r\n' >blank.csv
 expect_exit 0 simulate blank.csv --unit F=1,B=2 --json
 expect_json 'len(d["per_rank"]) == 2'

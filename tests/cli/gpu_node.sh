@@ -29,7 +29,7 @@ for argument; do
   esac
   shift
 done
-case $1 in "${TMPDIR:-/tmp}"/ppsim-bundle*) exit 127 ;; esac  # the other host has a /tmp of its own
+case $1 in "${TMPDIR:-/tmp}"/ppsim-bundle*) exit 127 ;; esac  # the other host has its own /tmp
 for ((i = 0; i < tasks; ++i)); do
   SLURM_PROCID=$i SLURM_STEP_NUM_TASKS=$tasks SLURM_LOCALID=$((i % each)) "$@" &
   members+=($!)
@@ -55,7 +55,7 @@ PPSIM_BIN=junk.tar.gz script 1 gpu_check --node shared/hosts
 expect_err "is neither a folder with programs nor a bundle of scripts/gpu_bundle"
 [ "$(wc -l <stderr)" = 1 ] || fail "more than a line about a junk bundle"
 
-# What is wrong in one process is wrong, and what does not end takes no time of the others.
+# A wrong answer of one process is wrong, and a question that does not end takes no time of the others.
 WRONG_AT=3 script 1 gpu_check --node wrong
 expect_out "WRONG  1f1b on 8 devices: NCCL between processes, streamed"
 expect_out "right  1f1b on 8 devices: copies of one process, streamed"
@@ -67,12 +67,12 @@ import json
 node = json.load(open("late/node.json"))
 assert all(row["answer"].get("exit") == "left out" and row["good"] is None for row in node["questions"]), node
 ' || fail "not within its limit"
-# What was running when the time was over is not wrong either.
+# A question that was running when the time was over is not wrong either.
 HANGS="run " script 4 gpu_check --limit 3 --node hangs
 expect_out "node: 0 of 18 right, 18 left out for lack of time, on 8 devices of 1 host"
 
-# Who is interrupted leaves nothing running, and keeps what was answered.
-set -m  # else SIGINT is ignored by what runs in the background
+# An interrupted script leaves nothing running, and keeps the answers so far.
+set -m  # else background processes ignore SIGINT
 HANGING=$PWD/hanging HANGS=--graphs "$scripts/gpu_check" --node interrupted >stdout 2>stderr &
 set +m
 for ((look = 0; look < 20 * limit_s; ++look)); do

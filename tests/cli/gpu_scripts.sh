@@ -19,7 +19,7 @@ export PPSIM_BIN=$PWD/none
 script 3 gpu_bench
 expect_out "not measured: no GPU"
 
-# What is rehearsed is told, what is not too, and what fails in a rehearsal is a failure.
+# A rehearsal names what it rehearses and what it does not, and a failure in it is a failure.
 script 3 gpu_check
 expect_out "not rehearsed: facts, processes: no served_gpu is beside the programs in $PWD/none"
 expect_out "not rehearsed: strict fake, unit: no ppsim_tests_unit is beside the programs in $PWD/none"
@@ -37,11 +37,11 @@ script 1 gpu_check --only kernels
 expect_out "rehearsed: strict fake, unit: [  PASSED  ] 7 tests."
 expect_out "rehearsed: strict fake, cross: FAILED"
 expect_err "[  FAILED  ] 1 test."
-# What had not ended when the time was over has not failed.
+# A test that had not ended when the time was over has not failed.
 printf '#!/bin/sh\necho "[       OK ] One.Test"\nsleep 1000\n' >tests/ppsim_tests_cross
 script 3 gpu_check --only kernels --limit 8
 expect_out "not rehearsed: strict fake, cross: the time was over"
-# Nor has what was not asked, as there was no time to learn which schedules there are.
+# Nor has a schedule that was not run because there was no time to list the schedules.
 sed 's/"list schedules --json")/"list schedules --json") sleep 1000;/' none/ppsim >tests/slow
 cp tests/slow none/ppsim
 script 3 gpu_check --only gradients --limit 8
@@ -57,7 +57,7 @@ chmod +x broken/ppsim
 PPSIM_BIN=$PWD/broken script 1 gpu_check
 expect_err "does not run here: exit 127: libz3.so.4: no such file"
 
-# What hangs is ended with all that it started, and a share is no more than what is left.
+# A command that hangs is ended with all that it started, and a share is at most the remaining time.
 with_device
 PYTHONDONTWRITEBYTECODE=1 python3 - "$scripts" <<'END' || fail "what hangs is not ended"
 import sys, time

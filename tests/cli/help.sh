@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the program says of itself: help, completion, the manual page, the version, and what it thinks was meant.
+# Help, completion, the manual page, the version, and suggestions for misspelled words.
 source "$(dirname "$0")/support/lib.sh"
 
 at_most() {
@@ -22,7 +22,7 @@ for command in $commands; do
   cmp -s stdout short || fail "ppsim help $command is another text than ppsim $command --help"
   expect_exit 0 "$command" --help-all
   at_most 80 "$command --help-all"
-  # What comes first is there.
+  # The options that --help shows first are in --help-all.
   { grep -oE '^  (-[a-z],)?--[a-z0-9-]+' short || true; } >options
   while read -r option; do
     grep -qF -- "$option" stdout || fail "$command has no $option"
@@ -105,12 +105,12 @@ if command -v man >/dev/null; then
   expect_out "OPTIONS OF ALL COMMANDS"
 fi
 
-# The version says what a report of a bug needs.
+# The version has the data that a bug report needs.
 expect_exit 0 --version
 [[ $(head -1 stdout) =~ ^ppsim\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "the first line of --version"
 for words in "build " "Z3 4." "transports "; do expect_out "$words"; done
 
-# What was meant.
+# Suggestions for misspelled words.
 meant() {
   local wanted=$1
   shift
@@ -134,7 +134,7 @@ meant --memory-limit verify 1f1b --memory_limit 80GB
 job=(--model llama3-70b --cluster dgx-h100 --nodes 8 --tp 8 --pp 4 --dp 2 --global-batch-size 128)
 expect_error 2 "--memory-limit has no unit" "expected 80GB" verify 1f1b "${job[@]}" --memory-limit 80
 
-# On a terminal of 80 columns no line breaks inside a word, and what takes long says so on stderr.
+# On a terminal of 80 columns no line breaks inside a word, and long work reports progress on stderr.
 cat >terminal.py <<'PYTHON'
 import fcntl, os, pty, re, signal, struct, sys, termios
 until = re.compile(os.environ["UNTIL"].encode()) if "UNTIL" in os.environ else None  # then it is interrupted

@@ -13,7 +13,7 @@ sed 's/"algorithm"/"algoritm"/' algorithms.json >bad.json
 on_gpu=(--backend cuda --arithmetic bf16)
 run=(run program.json "${on_gpu[@]}")
 
-# What is good leaves the device.
+# With good inputs only the device is missing.
 expect_error 2 "the backend cannot run here" "/nowhere/libcuda.so" "${run[@]}" --algorithms algorithms.json
 # --algorithms, of every command that has it.
 for command in "${run[*]}" "profile 1f1b --ranks 2 --microbatches 4 ${on_gpu[*]} -o costs.json" \

@@ -11,14 +11,14 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.execv(sys.argv[1], sys.argv[1:])' "$ppsim" "$@" >stdout 2>stderr &
   local pid=$!
-  # Some time of its own on the processor: the handler is in place.
+  # Once it has used some processor time, its handler is in place.
   until [ "$(awk '{print $14 + $15}' "/proc/$pid/stat" 2>/dev/null || echo 999)" -ge "${ticks:-30}" ]; do
     sleep 0.05
     waited=$((waited + 1))
     [ $waited -lt 2000 ] || fail "not started: ppsim $*"
   done
   kill "-${signal:-INT}" $pid
-  # What swallows the signal goes on for minutes.
+  # A process that ignores the signal would run for minutes.
   for ((waited = 0; waited < 400; ++waited)); do
     kill -0 $pid 2>/dev/null || break
     sleep 0.05

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --for jaxpp-0.9.2: what JaxPP issues, and how long it keeps what it sends.
+# --for jaxpp-0.9.2: the instructions that JaxPP issues, and how long it keeps sent tensors.
 source "$(dirname "$0")/support/lib.sh"
 sizes="--ranks 4 --microbatches 8"
 
@@ -29,7 +29,7 @@ expect_exit 0 lower $many --order global --communicators per-pair -o many.json
 expect_exit 0 simulate many.json --unit F=1,B=2,c=0.1 --json
 expect_json 'd["makespan_ns"] == 606_400_000'
 
-# What it does not have.
+# Features that JaxPP does not have.
 expect_error 2 "has one order of its own" "jaxpp" lower 1f1b $sizes --for jaxpp-0.9.2 --order timed -o x.json
 expect_error 4 "cannot split the backward of its first stage" "0B0" lower v-half $sizes --for jaxpp-0.9.2 -o x.json
 expect_error 4 "it has no slices" "2 slices" verify terapipe $sizes --slices 2 --for jaxpp-0.9.2
@@ -82,7 +82,7 @@ expect_json '[rank["bytes_per_period"] for rank in d["worst_case_memory"]] == [1
 # That of a delay which is longer than what was compared is not taken from there.
 expect_exit 5 verify 1f1b --ranks 3 --all-microbatches --costs costs.json --send-done-delay 200
 expect_out "equals the generated one at m = 5..217"
-# A run keeps what it sends, too.
+# A run keeps sent tensors, too.
 for delay in 0 2 end; do
   expect_exit 0 run 1f1b --ranks 3 --microbatches 6 --send-done-delay $delay --compare --json
   expect_json 'd["gradients_equal"] and d["high_water_bytes"] <= d["proved_bytes"] <= d["pool_bytes"]'

@@ -2,7 +2,7 @@
 # Steps whose costs vary: closed forms, the same bits again, and which rank to replace.
 source "$(dirname "$0")/support/lib.sh"
 
-# What is computed for padding is idle time, as in simulate, and the bubble is that of the pipeline.
+# Computation for padding is idle time, as in simulate, and the bubble is that of the pipeline.
 bubble_of() { python3 -c 'import json; d = json.load(open("stdout")); print(d["bubble_fraction"]["mean"] if "bubble_fraction" in d and isinstance(d["bubble_fraction"], dict) else d["bubble_fraction"])'; }
 padded=(spmd-gpipe --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1)
 modelled=(1f1b --model llama3-8b --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8)
@@ -32,7 +32,7 @@ for seed in $(seq 20); do
 done
 [ "$held" -ge 17 ] || fail "the interval of the mean held it for $held of 20 seeds"
 expect_json 'abs((d["step_ns"]["p95"] / 64e6 - 1) / (1.645 * 0.1 / 8) - 1) < 0.1'
-# What is fully correlated does not average out.
+# Fully correlated factors do not average out.
 expect_exit 0 jitter 1f1b --ranks 1 --microbatches 64 --unit F=1,B=0 --vary F=lognormal:0.1:0.999 --samples 2000 --json
 expect_json 'd["step_ns"]["p95"] / 64e6 > 1.12'
 # A list: half of the actions take twice as long.
@@ -86,7 +86,7 @@ expect_json 'd["per_rank"][0]["factor"] == 3'
 expect_exit 0 jitter 1f1b --ranks 2 --microbatches 2 --unit F=0,B=0 --vary all=normal:1 --samples 2
 expect_out "A step that takes no time has nothing that varies."
 
-# What is no answer.
+# Invalid options.
 expect_error 2 "nothing differs from the plan" "" jitter 1f1b "${step[@]}"
 expect_error 2 "no spread of factors" "found uniform:1" jitter 1f1b "${step[@]}" --vary F=uniform:1
 expect_error 2 "no spread of factors" "found lognormal:3" jitter 1f1b "${step[@]}" --vary-ranks lognormal:3

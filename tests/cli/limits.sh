@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --timeout and --memory-budget: what they do not suffice for is unknown, in time, whatever the call was busy with.
+# --timeout and --memory-budget: properties beyond them are unknown, and the call ends in time in any of its phases.
 source "$(dirname "$0")/support/lib.sh"
 limit_s=30  # for calls of half a second, on a busy machine
 
@@ -8,7 +8,7 @@ unknown() {
   expect_exit 5 verify "${@:2}" --json
   expect_json "any('$1' in p.get('reason', '') for p in d['properties'].values())"
 }
-# What expect_json is to say of a call in which nothing could be decided.
+# The expression that expect_json checks after a call that decided nothing.
 nothing="d['properties'] and all(p['verdict'] == 'unknown' for p in d['properties'].values())"
 
 # 10 million instructions: generating and lowering alone takes longer.
@@ -18,11 +18,11 @@ expect_exit 5 verify 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
 expect_out "Nothing is decided: time limit reached. Try again and raise --timeout."
 unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5 --properties deadlock_free,matched
 expect_json 'list(d["properties"]) == ["matched", "deadlock_free"]'
-# What was decided before stays decided, in whatever the call is late.
+# Properties decided before a limit stay decided, wherever the time runs out.
 unknown "time limit reached" 1f1b --ranks 256 --microbatches 4096 --unit F=1,A=1 --timeout 6
 expect_json 'len(d["properties"]) == 7 and d["properties"]["memory"]["verdict"] == "unknown"'
 expect_json 'd["properties"]["matched"]["verdict"] == "proved" or all(p["verdict"] == "unknown" for p in d["properties"].values())'
-# States under a residency limit; memory of many ranks; recognising what is large; all m; all p.
+# States under a residency limit; memory of many ranks; recognising large schedules; all m; all p.
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 512 --resident 2 --timeout 0.5
 expect_exit 5 verify 1f1b --ranks 4 --microbatches 8 --resident 3 --state-limit 10
 expect_out "more than 10 states under the residency limit"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every kind of damage in a file: exit 2 (4 where the file is good and what it says is not), place, found, expected.
+# Every kind of damage in a file: exit 2 (4 where the file is good and its Program is not), place, found, expected.
 source "$(dirname "$0")/support/lib.sh"
 
 # csv TEXT CODE WHERE FOUND; json likewise.
@@ -75,7 +75,7 @@ expect_json 'd["properties"]["deadlock_free"]["counterexample"]["absent"][0]["ac
 expect_exit 4 simulate wrong.json --unit F=1
 expect_exit 4 run wrong.json --unverified
 
-# What could run to an end is refused as well where it is not well-formed: its times are those of something else.
+# An ill-formed Program that could finish is refused as well: its times would be those of something else.
 cat >twice.json <<'JSON'
 {"format":"ppsim-program","version":1,"pipeline":{"ranks":1,"stages":1,"microbatches":1},
  "communicators":[],"ranks":[["0F0","0F0","0B0"]]}

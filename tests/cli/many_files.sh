@@ -43,7 +43,7 @@ expect_exit 0 verify 1f1b --ranks 2 --microbatches 3 --communicators per-rank,pe
 expect_out "2 proved"
 expect_error 2 "under one policy" "found --communicators all" verify files/b.csv --communicators all --certificate proof.json
 
-# A file that cannot be read is an error of its own, and goes before what is refuted.
+# A file that cannot be read is a separate error, and comes before refuted ones.
 printf '0F0,0FOO\n' >files/broken.csv
 expect_exit 2 verify files --communicators per-rank
 expect_out "files/broken.csv:1:2: not an action"
@@ -52,12 +52,12 @@ expect_exit 2 verify files files/absent.csv --communicators per-rank --json
 expect_json '[r["error"]["file"] for r in d["results"] if r["verdict"] == "error"] == ["files/broken.csv", "files/absent.csv"]'
 expect_json 'd["counts"]["refuted"] == 1'
 
-# So is what is called like one, and cannot be read: a link that leads nowhere, and a folder.
+# So is a path with the name of a file that cannot be read: a dangling link, and a folder.
 mkdir odd odd/dir.csv && cp files/a.csv odd && ln -s nowhere odd/link.csv && mkfifo odd/pipe.csv
 expect_exit 2 verify odd --json
 expect_json '[(r["file"], r["verdict"]) for r in d["results"]] == [("odd/a.csv", "proved"), ("odd/dir.csv", "error"), ("odd/link.csv", "error")]'
 
-# What does not fit comes after what is refuted.
+# A schedule that does not fit comes after a refuted one.
 expect_exit 3 verify files/a.csv files/a.csv --unit F=1,B=2,A=1e9 --memory-limit 1kB
 expect_out "does not fit"
 expect_exit 4 verify files/a.csv files/b.csv --communicators per-rank --unit F=1,B=2,A=1e9 --memory-limit 1kB

@@ -45,7 +45,7 @@ expect_err "a step did not finish within its deadline of 0.005 s"
 expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=10,B=20,c=1 --steps 1 --json
 expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"]'  # and how much more depends on the machine
 
-# With jitter, which all of them draw; what it computes is what it computes without.
+# With jitter, which all processes draw alike; the results are those without it.
 expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --unit F=5,B=10,c=1 --vary all=lognormal:0.3 --steps 4 --arithmetic integer --compare --json
 expect_json 'all(m >= 0.9 * s for m, s in zip(d["steps_ns"], d["jitter"]["simulated_steps_ns"])) and d["gradients_equal"]'
 
@@ -71,5 +71,5 @@ expect_mpi 4 2 run "$work/job-hang.json"
 expect_err "deadlock_free is refuted"
 expect_nothing_left
 
-# What a launcher says has to make sense.
+# Invalid variables of a launcher.
 RANK=5 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" run 1f1b --ranks 2 --microbatches 4 --transport mpi

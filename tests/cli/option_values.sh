@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What every option of every subcommand has in common: a value, a name that is known, no harm to what is read.
+# Rules for every option of every subcommand: it needs a value, its name must be known, outputs overwrite no input.
 source "$(dirname "$0")/support/lib.sh"
 small=(1f1b --ranks 2 --microbatches 3)
 bad() { expect_error 2 "$@"; }
@@ -62,7 +62,7 @@ bad "for a NAME" "found 1f1b:microbatches=4" verify 1f1b:microbatches=4 --ranks 
 expect_exit 0 verify 1f1b:ranks=2 --all-microbatches --json
 expect_json '"all_microbatches" in d'
 
-# Numbers say what they are and their range.
+# Messages about numbers name the quantity and its range.
 bad "--ranks" "a whole number from 1 to 2147483647" generate 1f1b --ranks 1e3 --microbatches 4 -o x.json
 expect_json 'd["error"]["found"] == "1e3" and d["error"]["expected"].startswith("a whole number")'
 for number in 2147483648 0x10 010 +4 4.0 ""; do
@@ -79,7 +79,7 @@ printf '0F0,0X0\n' >none.csv
 expect_exit 2 verify none.csv
 ! grep -q "legacy" stderr || fail "no alphabet has 0X0"
 
-# No output takes the place of what is read.
+# No output overwrites an input.
 expect_exit 0 generate "${small[@]}" -o s.json
 printf '{"entries":[]}' >c.json
 ln -s p.json link.json
@@ -120,7 +120,7 @@ for words in "generate ${small[*]} -o -" "show ${small[*]}"; do
   [ $found -eq 1 ] && [ "$(wc -l <stderr)" -eq 1 ] || fail "no stdout: exit $found of $words"
 done
 
-# A number that is too large, and what is said of a model twice.
+# A number that is too large, and fields of a model that are given twice.
 bad "bad value for --activation-limit" "found 99999999999, expected a number with fewer digits" synthesize --ranks 2 --microbatches 2 \
   --activation-limit 99999999999
 bad "--transformer: vocab is no number that it can be" "found vocab=99999999999999999999, expected a whole number of at most" \
@@ -129,7 +129,7 @@ of_model=(--cluster dgx-h100 --nodes 1 --pp 4 --tp 2 --global-batch-size 16)
 bad "model field layers is given twice, and differs" "found 42 and 43" simulate 1f1b --model llama3-8b:layers=42,layers=43 "${of_model[@]}"
 expect_exit 0 simulate 1f1b --model llama3-8b:layers=44,hidden=4096,layers=44 "${of_model[@]}"
 
-# What a form of the timeline has not is refused.
+# Options that a form of the timeline does not have are refused.
 unused() { bad "$2 is for $1" "found $2 with $3" show 1f1b --ranks 2 --microbatches 4 "${@:4}"; }
 unused "svg" --font text --font Times
 unused "svg" --font pdf -o x.pdf --font Times

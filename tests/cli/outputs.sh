@@ -55,7 +55,7 @@ for words in "generate gpipe --ranks 64 --microbatches 1024 -o -" "list models";
   [ ! -s stderr ] || fail "a closed pipe is no news"
 done
 
-# What is on disk by then stays, and all that was asked for is: files are written before the result is printed.
+# Files are written before the result is printed: all of them stay on disk if printing fails.
 exec {unread}> >(exec true)
 wait $!
 files_of() {
@@ -103,7 +103,7 @@ expect_error 2 "--costs-out" "stdout" run p.json --costs-out -
 expect_error 2 "--trace" ".pftrace" run p.json --trace trace.txt
 expect_error 2 "--trace" ".pftrace" simulate p.json --unit F=1 --trace -
 
-# What is written is what it should be.
+# Written files have the right content.
 expect_exit 0 simulate p.json --unit F=1,B=2,c=0.5 --trace t.csv --report r.html
 head -n 1 t.csv >stdout && expect_out "rank,queue,index,instruction,start_ns,end_ns"
 [ "$(wc -l <t.csv)" -eq 25 ] || fail "a line for each instruction: $(wc -l <t.csv)"

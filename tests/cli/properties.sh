@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `verify` is asked for: properties by name, and those that a limit asks for.
+# The properties that `verify` decides: those named, and those that a limit asks for.
 source "$(dirname "$0")/support/lib.sh"
 sched=(1f1b --ranks 4 --microbatches 8 --unit F=1,A=1e9)
 
@@ -30,7 +30,7 @@ expect_err "0W0 at position 1 needs 0B0 or 0I0"
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 4096 --unit F=1,A=1e9 --properties deadlock_free --memory-limit 1MB --timeout 0.001 --json
 expect_json 'set(d["properties"]) == {"deadlock_free", "memory"}'
 
-# What never goes backward is inference, and is called so.
+# A schedule without a backward is called inference.
 printf '0F0,0F1\n1F0,1F1\n' >inference.csv
 expect_exit 0 verify inference.csv
 expect_out "inference: no rank has a backward"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# verify --repair writes a Program that does not hang, and says what was changed; where nothing helps it says why.
+# verify --repair writes a Program that does not hang, and names the changes; where nothing helps it says why.
 source "$(dirname "$0")/support/lib.sh"
 regressions=$data/regressions
 
@@ -17,13 +17,13 @@ repair='d["properties"]["deadlock_free"]["repair"]'
 expect_json "1 <= len($repair['changes']) <= 2 and all(c['kind'] in ('move', 'group', 'split') for c in $repair['changes'])"
 expect_json "$repair['buffers']['messages_on_every_channel'] == 1 and len($repair['buffers']['fewest']) == 2"
 
-# What has no counterpart is not repaired, and nothing is written.
+# A Program with a message that lacks an end is not repaired, and nothing is written.
 expect_exit 4 verify "$regressions/nccl-2130-lacks-an-end.json" --repair none.json
 expect_out "this is no matter of order"
 expect_out "rank 0 has 3RECV_F2, and rank 1 lacks its 2SEND_F2 on communicator world"
 [ ! -e none.json ] || fail "a Program was written that is no repair"
 
-# What runs needs no repair.
+# A Program that runs needs no repair.
 expect_exit 0 verify "$regressions/nccl-479-runs.json" --repair none.json
 [ ! -e none.json ] || fail "a repair of what is not broken"
 
@@ -54,7 +54,7 @@ expect_exit 4 verify looped-bfs --ranks 2 --microbatches 4 --chunks 2 --properti
 expect_exit 4 verify 1f1b --ranks 3 --microbatches 6 --resident 2
 ! grep -q -- "--repair" stdout || fail "a repair of a residency limit"
 
-# What is ill-formed stays so, and that is said. Receives behind the F that need them, on a transport that launches in order.
+# An ill-formed Program stays so, and the output says it: RECVs after the F that need them, on a transport that launches in order.
 printf '%s\n' 0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0RECV_B0 1F0,1RECV_F0,1SEND_B1,1B0,1SEND_B0,1F1,1B1,1RECV_F1 >ill.csv
 expect_exit 4 verify ill.csv --transport nccl
 expect_out "well_formed is still refuted"
@@ -63,7 +63,7 @@ expect_json 'd["properties"]["deadlock_free"]["repair"]["still_refuted"] == ["we
 expect_exit 4 verify better.json --transport nccl --json
 expect_json '[p for p, v in d["properties"].items() if v["verdict"] == "refuted"] == ["well_formed"]'
 
-# What does not hang is not repaired, and that is said.
+# A Program that does not hang is not repaired, and the output says it.
 expect_exit 0 verify 1f1b --ranks 2 --microbatches 2 --repair none.json
 expect_err "nothing was repaired, so none.json was not written"
 [ ! -e none.json ] || fail "a file was written"
@@ -83,12 +83,12 @@ expect_exit 0 verify moved.csv --communicators per-pair
 expect_error 2 "unknown --repair-with" "wishes" verify mixed.csv --repair x.json --repair-with wishes
 expect_exit 2 verify mixed.csv --repair-with moves
 
-# PyTorch 2.15's ZBV on 2 ranks with deferred receives mixes tensors up; what is written for the release says its waits.
+# PyTorch 2.15's ZBV on 2 ranks with deferred receives mixes tensors up; a file for the release has its waits.
 expect_exit 4 verify "$data/deferred_zb_v.csv" --for torch-2.15 --repair mended.csv --repair-with moves
 expect_out "matched is refuted"
 expect_exit 0 verify mended.csv --for torch-2.15
 
-# What a CSV cannot hold is said beside the verdict, and the advice reads the file as it was read.
+# The output names what a CSV cannot hold beside the verdict, and the advice reads the file with the same options.
 expect_exit 2 verify "$data/deferred_zb_v.csv" --communicators per-rank --repair z.csv
 expect_out "matched is refuted"
 expect_err "--repair FILE.json"

@@ -18,7 +18,7 @@ for backend in cpu emulated; do
   cmp $backend.csv again.csv || fail "the replay of a run on $backend is another trace"
 done
 
-# What a change does is what simulating it does.
+# A change of a trace has the effect of simulating with changed costs.
 changed() {
   local expected
   expect_exit 0 simulate 1f1b --ranks 4 --microbatches 8 --unit "$1" --json
@@ -70,7 +70,7 @@ ends = lambda file: [row["end_ns"] for row in csv.DictReader(open(file)) if row[
 assert ends("eager.csv") == ends("slow.csv") != []
 END
 
-# A group takes as long as its longest transfer: the others have times of their own.
+# A group takes as long as its longest transfer: the others have their own times.
 group=(--ranks 4 --microbatches 8)
 table() { echo '{"format":"ppsim-tables","version":1,"costs":[{"kind":"F","ns":1000000},{"kind":"B","ns":2000000},
   {"kind":"SEND_F","ns":'"$1"'},{"kind":"SEND_B","ns":'"$2"'}]}' >"$3"; }
@@ -136,7 +136,7 @@ expect_exit 0 lower eager-1f1b "${step[@]}" -o eager.json
 expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as eager.json
 expect_out "as eager.json"
 
-# What the measured step recomputes, the other one does too.
+# The other order recomputes what the measured step recomputes.
 full=(--ranks 2 --microbatches 4 --unit F=1,B=2,R=1 --recompute full)
 expect_exit 0 simulate 1f1b "${full[@]}" --trace full.csv
 expect_exit 0 replay 1f1b "${full[@]}" --trace full.csv --as 1f1b --json
@@ -149,7 +149,7 @@ expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as half.json
 expect_out "With 4 microbatches instead of 8, the time of one is"
 expect_out "longer."
 
-# What is no replay.
+# Invalid replays.
 expect_error 2 "nothing like an action" "0I0" replay 1f1b "${step[@]}" --trace run.csv --as zb-h1
 expect_exit 0 lower gpipe --ranks 2 --microbatches 8 -o two.json
 expect_error 2 "another number of ranks" "found 2" replay 1f1b "${step[@]}" --trace run.csv --as two.json

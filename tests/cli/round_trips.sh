@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is written is read back: the same file, byte for byte.
+# A written file that is read and written again is the same, byte for byte.
 source "$(dirname "$0")/support/lib.sh"
 
 same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }

@@ -44,7 +44,7 @@ expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --unit F=1,B=2 --slow-rank 1=2
 expect_out "simulated with its own jitter 15.00 ms"
 expect_out "2 steps with jitter of seed 1, each within"
 expect_out "difference"
-# Padding takes its time, too; what a step of --model has at its end does not.
+# Padding takes time, too; the end of a step of --model does not.
 expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2 --unit F=1,B=1 --slow-rank 0=1.5 --json "${tiny[@]}"
 expect_json '"padding_left_out" not in d and d["measured_step_ns"] >= d["simulated_step_ns"]'
 # All that shows a step shows the simulation of the very same one.
@@ -53,7 +53,7 @@ expect_json 'all(k["measured_ns"] >= k["simulated_ns"] for k in d["kinds"])'
 expect_json 'd["simulated_compute_ns"]["busy"] == sum(k["simulated_ns"] for k in d["kinds"] if k["kind"] in "FB")'
 expect_json 'd["jitter"]["simulated_steps_ns"] == [d["simulated_step_ns"]]'
 
-# What is no answer.
+# Invalid options.
 small=(run 1f1b --ranks 2 --microbatches 2)
 expect_error 2 "a run with jitter needs costs" "" "${small[@]}" --slow-rank 0=2
 expect_error 2 "jitter is not for actions that take the time that they need" "found --backend cuda" \

@@ -25,7 +25,7 @@ srun --kill-on-bad-exit=1 --mpi=pmix ppsim run 1f1b --ranks 16 --microbatches 32
 SCRIPT
 diff expected job.sh >&2 || fail "another script"
 
-# What the script runs is the command that was given: stand-ins for srun and ppsim print its words.
+# The script runs the given command: stand-ins for srun and ppsim print its words.
 mkdir bin
 printf '#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec "$@"\n' >bin/srun
 printf '#!/usr/bin/env bash\nprintf "%%s\\n" "${CUDA_DEVICE_MAX_CONNECTIONS:-}" "${MASTER_ADDR:-}:${MASTER_PORT:-}" "$@"\n' >bin/ppsim
@@ -68,7 +68,7 @@ expect_error 2 "copies join the ranks of one node" "16 ranks, 8 on a node" \
 expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --ranks-per-device 2 --emit-sbatch
 expect_out "#SBATCH --gpus-per-node=2"
 
-# What is of the script is not of the command in it, however it is written.
+# Options of the script are not passed to the command in it, in either spelling.
 for spread in "--ranks-per-node 2" "--ranks-per-node=2"; do
   expect_exit 0 run 1f1b --ranks 4 --microbatches 8 $spread --steps 5 --emit-sbatch=true
   expect_out "#SBATCH --nodes=2"

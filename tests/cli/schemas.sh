@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What --json prints is what `ppsim schema` says, for every command; and every key has its place in the schema.
+# The JSON of every command follows its schema in `ppsim schema`, and every key is in the schema.
 source "$(dirname "$0")/support/lib.sh"
 
 expect_exit 0 schema

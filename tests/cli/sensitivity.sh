@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a step owes to each cost, by closed forms, and break-even points of schedules.
+# The share of each cost in a step, by closed forms, and break-even points of schedules.
 source "$(dirname "$0")/support/lib.sh"
 
 # GPipe: (m + p - 1)(F + B) + 2(p - 1)c. All of it stands on the path whatever the costs are.
@@ -70,7 +70,7 @@ expect_json 'all(g["step_1_percent_less_ns"] <= d["step_ns"] <= g["step_1_percen
 expect_json '[g["step_1_percent_less_ns"] for g in d["groups"] if g["group"] == "compute"][0] > 0.99 * d["step_ns"]'
 expect_json 'all(0 <= g["factor"]["slope_below"] <= g["factor"]["slope_above"] <= d["step_ns"] for g in d["groups"])'
 
-# What it cannot answer.
+# Questions that it cannot answer.
 expect_error 2 "needs costs" "" sensitivity 1f1b --ranks 2 --microbatches 2
 expect_error 2 "no cost group" "found G" sensitivity 1f1b --against gpipe --over G --ranks 2 --microbatches 2 --unit F=1
 expect_error 2 "neither schedule has anything" "found rank:7" sensitivity 1f1b --against gpipe --over rank:7 --ranks 2 --microbatches 2 --unit F=1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# show --live: keys scroll and zoom, the terminal is as before afterwards; what is no terminal is refused.
+# show --live: keys scroll and zoom, the terminal is restored afterwards; output that is no terminal is refused.
 source "$(dirname "$0")/support/lib.sh"
 
 expect_error 2 "--live needs a terminal" "a file or a pipe" show 1f1b --ranks 4 --microbatches 8 --live
@@ -9,7 +9,7 @@ cat >drive.py <<'END'
 import fcntl, os, pty, re, select, struct, sys, termios
 
 def screen(fd, last):
-    """What is drawn until nothing comes for a while, without colours; the axis is in it."""
+    """Returns the drawn text, without colours, once nothing has come for a while and the axis is drawn."""
     text = b""
     while select.select([fd], [], [], 60 if not text or last not in text else 0.5)[0]:
         try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a device needs beside what is alive at once: the pool of the static plan, and buffers of the transport.
+# The memory of a device beside the live tensors: the pool of the static plan, and buffers of the transport.
 source "$(dirname "$0")/support/lib.sh"
 model=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --global-batch-size 16 --layout auto)
 

@@ -17,7 +17,7 @@ expect_json 'd["points"] == d["done"] and d["fits"] > 0 and d["impossible"] > 0 
 expect_json 'sum(r["points"] for r in d["reasons"]) == d["impossible"] and all(r["reason"] for r in d["reasons"])'
 rows study.json.sqlite >whole
 
-# What computes no backward keeps nothing for one, and is no better step of training.
+# A schedule without a backward keeps nothing for one, and is no better step of training.
 cat >inference.json <<'EOF'
 {
   "base": {"model": "llama3-8b", "cluster": "dgx-h100", "nodes": 2, "global_batch_size": 32, "pp": 4, "tp": 1, "recompute": "full"},
@@ -64,7 +64,7 @@ for pid in "${shared[@]:1}"; do wait "$pid" || fail "a process did not end well 
 rows three.sqlite >three
 cmp whole three || fail "three of four processes have other rows"
 
-# A claim of a process on another machine ends when nothing is heard of it; that of a process that is gone at once.
+# The claim of a process on another machine ends when it stays silent; that of a dead process on this one at once.
 python3 -c 'import sqlite3
 base = sqlite3.connect("study.json.sqlite"); base.execute("DELETE FROM points")
 keys = [row[0] for row in sqlite3.connect("four.sqlite").execute("SELECT key FROM points ORDER BY key LIMIT 3")]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# --for: what a release of PyTorch loads, what it runs, and what is written for it.
+# --for: the files that a release of PyTorch loads and runs, and those written for it.
 source "$(dirname "$0")/support/lib.sh"
 sizes="--ranks 4 --microbatches 8"
 
-# A file for a release is one that it loads and runs, and says so.
+# The release loads and runs a file for it.
 for order in timed global just-in-time early:2; do
   expect_exit 0 lower zb-h1 $sizes --for torch-2.15 --order $order -o new.csv
   expect_err "next: ppsim verify new.csv --for torch-2.15"
@@ -35,7 +35,7 @@ expect_exit 0 convert schedule.csv with.csv --flavor compute_comms --for torch-2
 expect_exit 0 verify with.csv --for torch-2.15
 expect_error 4 "would compute other gradients" "once" convert without.csv again.csv --for torch-2.14
 
-# What a release would not load.
+# Files that a release would not load.
 printf '\xef\xbb\xbf0F0,0B0\r\n1F0,1B0\r\n' >bom.csv
 expect_error 4 "would not load this" "a byte order mark" verify bom.csv --for torch-2.15
 printf '0F0,0B0\r\n1F0,1B0\r\n\r\n' >rows.csv

@@ -94,7 +94,7 @@ for made in "${names[@]}"; do
   grep -qxF "$row" "$data/../../docs/transports.md" || fail "docs/transports.md: $row"
 done
 
-# What computation launches: a certificate without it does not say so.
+# Computation that launches collectives: a certificate without them does not cover it.
 model=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 4 --pp 2 --global-batch-size 3)
 expect_error 4 "the certificate is for computation that launches no collectives, and with --tp 4 it does" \
   "verify with --transport nccl, --model and --tp 4" check-certificate program.json nccl.cert --transport nccl "${model[@]}"

@@ -53,7 +53,7 @@ for rank in 0 1 2 3; do
 done
 on_hosts "4 4 4 4" "$ppsim" run "program{}.json" --backend cuda
 expect_err "process 3 is about to run with another program than process 0"
-# What all agree on is proved by one for all, and comes as far as the devices, of which there are none.
+# One process proves a Program for all that agree on it; the run then fails at the devices, of which there are none.
 on_hosts "1 1 1 1" "$ppsim" run program0.json --backend cuda
 expect_err "opening its stages"
 

@@ -39,7 +39,7 @@ expect_exit 0 validate --groups node.csv
 expect_out "B200 node dense"
 if grep -q "Not simulated" stdout; then fail "rows in spite of --groups"; fi
 
-# What may be in the column `stack`.
+# Values of the column `stack`.
 expect_exit 0 list stacks --json
 expect_json 'next(s for s in d["stacks"] if s["name"] == "torchtitan")["gradient_bytes"] == 2'
 expect_json 'next(s for s in d["stacks"] if s["name"] == "nemo-mixture")["split_experts"]'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the program answers to command lines and files that are wrong: tests/golden/cli/wrong_usages.txt, in which each message
-# says what is wrong, where, and what to do instead. PPSIM_UPDATE_GOLDEN=1 rewrites the file.
+# Answers of the program to wrong command lines and files: tests/golden/cli/wrong_usages.txt, in which each message says what is
+# wrong, where, and what to do instead. PPSIM_UPDATE_GOLDEN=1 rewrites the file.
 golden=$(cd "$(dirname "$0")/../golden/cli" && pwd)/wrong_usages.txt
 source "$(dirname "$0")/support/lib.sh"
 # The same on every machine.

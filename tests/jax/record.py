@@ -1,4 +1,4 @@
-"""What pytest found, as a file that says with which versions: record.py JUNIT_XML RESULTS_JSON."""
+"""Writes the results of pytest to a file, with the versions: record.py JUNIT_XML RESULTS_JSON."""
 
 import collections
 import importlib.metadata

@@ -50,7 +50,7 @@ def kernels_of(cuobjdump, file):
 
 
 def faults(name, mangled, code):
-    """What is wrong with a kernel."""
+    """Yields the faults of a kernel's code."""
     exact = "_kernelIm" in mangled  # the ring, which only tests compute in
     stored = "Bf16" in mangled or name in OF_SUMS or "_kernelILb1E" in mangled
     found = [len(re.findall(what + r"G?\.E\.128", code)) for what in ("LD", "ST")]

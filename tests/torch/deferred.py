@@ -1,4 +1,4 @@
-"""What becomes of PyTorch's schedules when it defers their receives (defer_pp_recv)?
+"""Counts the effects of deferred receives (defer_pp_recv) on PyTorch's schedules.
 
 deferred.py PPSIM RESULTS lowers every schedule of several stages a rank twice, by PyTorch's own functions, with receives
 where its default lowering has them and with deferred ones, verifies all files under every communicator policy, and
@@ -24,7 +24,7 @@ POLICIES = ("per-rank", "per-pair", "per-edge", "per-stage-edge")
 
 
 def _of_single_stages(schedule):
-    """PyTorch runs a schedule of one stage a rank by hand; this is what it would make of the order otherwise."""
+    """PyTorch runs a schedule of one stage a rank by hand; this is the lowering that its order would get otherwise."""
     schedule.stage_index_to_group_rank = {rank: rank for rank in schedule.pipeline_order}
     rows = {rank: [a for a in row if a and a.microbatch_index is not None] for rank, row in schedule.pipeline_order.items()}
     rows = schedules._add_send_recv(rows, stage_to_rank=lambda stage: stage, num_stages=len(rows))

@@ -25,7 +25,7 @@ def version_of(ppsim):
 
 
 def _stages(ranks, chunks):
-    """What a constructor reads of the stages of rank 0; every rank generates the orders of all ranks."""
+    """Returns the stages of rank 0 as far as a constructor reads them; every rank generates the orders of all ranks."""
     return [
         SimpleNamespace(num_stages=ranks * chunks, group_size=ranks, group_rank=0, submod=None)
         for _ in range(chunks)

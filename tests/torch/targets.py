@@ -69,7 +69,7 @@ def _sized(name):
 
 
 def exports(ppsim, folder):
-    """Every schedule by --for: the cases, and the reasons of what is refused."""
+    """Every schedule by --for: the cases, and the reasons of refusals."""
     cases, refused = [], {}
     for name in _names(ppsim):
         path = folder / f"{name}.csv"
@@ -230,7 +230,7 @@ def _loads(path, lowered):
 
 
 def broken(ppsim, folder):
-    """What PyTorch's loader says of files, and what `verify --for` does; a file that loads may compute other gradients."""
+    """Returns the answers of PyTorch's loader and of `verify --for` to broken files; one that loads may compute other gradients."""
     found = {}
     for name, text in BROKEN.items():
         path = folder / "broken.csv"

@@ -22,7 +22,7 @@ from ppsim.torch.job_settings import PP, JobSettings
 
 @dataclass(frozen=True)
 class _Kind:
-    """A class of torch.distributed.pipelining; ours: its name here, "": it has no order of its own."""
+    """A class of torch.distributed.pipelining; ours: its name here, "" if it has no order."""
 
     name: str
     ours: str
@@ -106,7 +106,7 @@ def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.1
 
 
 class _Reader:
-    """Collects what is wrong while it reads what there is."""
+    """Reads the job and collects all its errors."""
 
     def __init__(self, settings: JobSettings, layers: int | None, target: str) -> None:
         self._settings, self._layers, self._target = settings, layers, target
@@ -145,7 +145,7 @@ class _Reader:
         self._problems.append(self._error(message, key, **details))
 
     def _check_experts(self) -> None:
-        """What ParallelDims asserts: experts are spread over ranks that have other parts of the tokens."""
+        """Checks the assertion of ParallelDims: experts are spread over ranks that have other parts of the tokens."""
         experts = self._settings.number("parallelism", "expert_parallel_degree")
         shards = self._settings.typed("parallelism", "data_parallel_shard_degree", int, "a whole number, or -1")
         if experts == 1 or shards < 1:  # -1: as many as the GPUs leave

@@ -38,7 +38,7 @@ from ppsim.verification import Certificate, Verdict
 
 #: A rank that is well says something twice a second; one that computes on every core is late with it.
 _MIN_SILENCE_S = 2.0
-#: The rule of the C++ executor: times what is known, and more for a machine that is busy.
+#: The rule of the C++ executor: a multiple of the known time, and more for a busy machine.
 _DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
 _MIN_SHAPES_S = 60.0
 
@@ -127,7 +127,7 @@ class Runtime:
             _check_updates(plan, optimizer is not None, clip_norm is not None)
             return plan, pipeline
 
-        # What programs differ in comes before their hash: the first difference is the one that is named.
+        # Differences of programs come before their hash: the error names the first difference.
         says = {"number of stages": self.program.stages, "number of microbatches": self.program.microbatches,
                 "program": self.program.hash, "backend": self.backend, "tied": in_words(tied), "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
         self._plan, self._pipeline, stores = meeting.meet_others(refuse_or_plan, says, meeting_s)

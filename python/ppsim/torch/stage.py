@@ -1,4 +1,4 @@
-"""A stage of the model: a module, and what it computes for one microbatch after another."""
+"""A stage of the model: a module, and its results for one microbatch after another."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Stage:
                 cell.loss = self.loss(self._without_side(value, cell.outputs), cell.target)
 
     def outputs_of(self, value: Any) -> tuple[Tensors, Tensors]:
-        """What the module returns, and what it returns behind that for side edges. Raises Error where it has not as much."""
+        """Returns the outputs of the module, and those after them for side edges. Raises Error where there are too few."""
         found = tensors_of(value, f"the output of stage {self.number}")
         if len(found) <= self.side_outputs:
             raise Error(f"the module of stage {self.number} returns too little", found=f"{len(found)} tensors",

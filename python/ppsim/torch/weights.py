@@ -67,7 +67,7 @@ class Weights:
                 self._make_version(number, 0)
 
     def shared_shapes(self) -> dict[int, list[list[int]]]:
-        """What is trained of each block that other ranks own, too: all of them must train the same."""
+        """Returns the shapes of the trained parameters of each block that several ranks own: all of them must train the same."""
         shared = (block for block in sorted(self._copies) if len(self._plan.owners(block)) > 1)
         return {block: [list(p.shape) for p in self._copies[block][0]] for block in shared}
 

@@ -1,1 +1,1 @@
-"""What the tests of the runtime start: processes, models, and the same without a pipeline."""
+"""Processes and models that the tests of the runtime start, and the same without a pipeline."""

@@ -23,14 +23,14 @@ class Numbered(Block):
 
 
 class Told(Block):
-    """Weighs its output by the number that it is told."""
+    """A stage that weights its output by a given number."""
 
     def forward(self, x: Any, number: Any) -> Any:
         return super().forward(x) * (1 + number)
 
 
 class Halves(Numbered):
-    """What it gives beside its output has a gradient of its own, which goes nowhere."""
+    """A stage whose second result has a gradient that goes nowhere."""
 
     def forward(self, x: Any, number: Any) -> Any:
         y = Block.forward(self, x)
@@ -38,7 +38,7 @@ class Halves(Numbered):
 
 
 class Table(torch.nn.Module):
-    """A stage with a block of its own and weights that another stage has, too."""
+    """A stage with its own block and with weights that another stage has, too."""
 
     def __init__(self, seed: int, transposed: bool) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def _tied(program: ppsim.Program, updates: bool) -> dict[str, Any]:
 
 
 def refusals() -> list[str]:
-    """What is wrong with `tied`, in words; the same on all ranks."""
+    """Returns the messages that refuse a wrong `tied`; the same on all ranks."""
     shared = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=MICROBATCHES), with_="reduce-grad", tied=True)
     plain = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=MICROBATCHES), with_="reduce-grad")
     found = []

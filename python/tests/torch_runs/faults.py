@@ -1,4 +1,4 @@
-"""What goes wrong on purpose."""
+"""Faults on purpose."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ def dies(ranks: int, who: int, how: str) -> Any:
 
 
 def hangs(path: str) -> Any:
-    """A program that is refuted runs all the same."""
+    """Runs a refuted program all the same."""
     rank = int(os.environ["RANK"])
     program = ppsim.read(path, communicators="per-rank")
     one = runtime(program, rank, certificate=None, unverified=True, deadline_s=3)
@@ -100,7 +100,7 @@ def frozen_on_one() -> Any:
 
 
 def wrong_batches() -> dict[str, str]:
-    """Steps of one rank with what is no batch, and an optimizer that is none: the error of each."""
+    """Steps of one rank with an invalid batch, and with an invalid optimizer: the error of each."""
     program = ppsim.lower(ppsim.generate("1f1b", ranks=1, microbatches=4), with_=("reduce-grad", "opt"))
     proof = ppsim.check(program, transport="in-process")
     wrong = {"rows": torch.ones(7, 4), "no rows": torch.ones(0, 4), "a number": torch.tensor(1.0), "a text": "abcd",

@@ -1,4 +1,4 @@
-"""What docs/torch.md shows, run with what it takes for granted."""
+"""Runs the examples of docs/torch.md, with the definitions that they take for granted."""
 
 import contextlib
 import io

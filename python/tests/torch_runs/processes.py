@@ -49,7 +49,7 @@ def start(function: str, ranks: int, folder: pathlib.Path, *arguments: Any) -> l
 
 
 def ends(processes: list[subprocess.Popen[str]], folder: pathlib.Path) -> list[Ended]:
-    """Of all of them; what is late is killed."""
+    """Waits for all of them; kills those that are late."""
     begin, result = time.monotonic(), []
     for rank, process in enumerate(processes):
         try:
@@ -69,7 +69,7 @@ def run(function: str, ranks: int, folder: pathlib.Path, *arguments: Any) -> lis
 
 
 def values(function: str, ranks: int, folder: pathlib.Path, *arguments: Any) -> list[Any]:
-    """What each rank returned; all must have."""
+    """Returns the result of each rank; every rank must have one."""
     done = run(function, ranks, folder, *arguments)
     for rank, one in enumerate(done):
         assert one.code == 0, f"rank {rank} ended with {one.code}:\n{one.error}"

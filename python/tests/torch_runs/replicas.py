@@ -115,7 +115,7 @@ def collected(module: Any) -> Any:
 
 
 def refused(mesh: Any) -> list[str]:
-    """What wrappers cannot follow is said before anything is opened."""
+    """Returns the messages that refuse programs which wrappers cannot follow, before anything is opened."""
     pipeline, rank, process = mesh["pipeline"], mesh["pipeline"].get_local_rank(), dist.get_rank()
     schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
     program = ppsim.lower(schedule, with_=("reduce-grad", "unshard"))
@@ -148,7 +148,7 @@ def refused(mesh: Any) -> list[str]:
 
 
 def _said_by(processes: list[int], mesh: Any, program: ppsim.Program) -> str:
-    """The second pipeline has its processes the other way round, so its stage 0 meets the first one's stage 1."""
+    """Swaps the processes of the second pipeline, so that its stage 0 meets stage 1 of the first."""
     rank = processes.index(dist.get_rank())
     try:
         mine = {rank: wrapped(modules(program)[rank], "ddp", mesh)}

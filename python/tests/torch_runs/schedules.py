@@ -122,7 +122,7 @@ def frozen() -> dict[str, Any]:
 
 
 def traced() -> dict[str, Any]:
-    """What the runtime writes down is what the program can do, and gives costs."""
+    """The runtime's trace is one of the program, and gives costs."""
     program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_="reduce-grad")
     with ppsim.torch.Runtime(program, {own_rank(): Block(own_rank())}, ppsim.check(program), loss=loss) as runtime:
         for step in range(3):

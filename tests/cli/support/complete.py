@@ -11,7 +11,7 @@ import struct
 import sys
 import termios
 
-QUIET_S = 0.4  # the shell has drawn what it had to draw
+QUIET_S = 0.4  # the shell has drawn everything
 LIMIT_S = 60
 LINE = r"[\r\n]<(ppsim [^\r\n>]*?) ?>\r\n"  # as echo prints it
 START = {
@@ -44,7 +44,7 @@ class Shell:
         os.write(self.terminal, text.encode())
 
     def read_until(self, pattern):
-        """What the shell writes, to the pattern, or until it is quiet."""
+        """Returns the output of the shell up to the pattern, or until it is quiet."""
         text = ""
         while select.select([self.terminal], [], [], LIMIT_S if pattern else QUIET_S)[0]:
             text += os.read(self.terminal, 65536).decode(errors="replace")
