@@ -72,7 +72,7 @@ def write_python(folder: pathlib.Path) -> None:
 
 
 def write_cpp(page: pathlib.Path) -> None:
-    """What leads to Doxygen's pages, which scripts/site puts into cpp/ beside the page."""
+    """Writes the links to Doxygen's pages, which scripts/site puts into cpp/ beside the page."""
     lines = ["# The C++ libraries, call by call", "", "[Using the libraries](docs/library.md) has an example, [the map](docs/architecture.md) says what is where.", ""]
     if shutil.which("doxygen") is None:
         lines += ["This site was built without Doxygen.", ""]

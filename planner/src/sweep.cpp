@@ -136,14 +136,14 @@ struct DurationSource {
   std::size_t stride = 0;  ///< 0: the same at every point
 };
 
-/// One source for each duration of a compiled Program. `constants` holds what does not vary.
+/// One source for each duration of a compiled Program. `constants` gets the durations that do not vary.
 std::vector<DurationSource> duration_sources(const CostSweep& sweep, const CompiledProgram& program,
                                              std::vector<Nanoseconds>& constants) {
   // Tables of numbers of sources in the place of durations, so that keys mean what they mean in a table.
   std::vector<DurationSource> numbered(1);
   CostTable base;
   CostTable over;
-  constants.assign(1, 0);  // what no entry names
+  constants.assign(1, 0);  // for costs that no entry names
   for (const auto& [key, duration] : sweep.costs.entries()) {
     base.set(key, static_cast<Nanoseconds>(constants.size()));
     constants.push_back(duration);

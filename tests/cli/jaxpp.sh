@@ -79,7 +79,7 @@ expect_error 4 "it is about program" "this is" check-certificate keeps.json proo
 # For every number of microbatches the bound is a line.
 expect_exit 0 verify 1f1b --ranks 3 --all-microbatches --costs costs.json --send-done-delay end --json
 expect_json '[rank["bytes_per_period"] for rank in d["worst_case_memory"]] == [128, 256, 128]'
-# That of a delay which is longer than what was compared is not taken from there.
+# The bound of a delay longer than those compared does not follow from them.
 expect_exit 5 verify 1f1b --ranks 3 --all-microbatches --costs costs.json --send-done-delay 200
 expect_out "equals the generated one at m = 5..217"
 # A run keeps sent tensors, too.

@@ -19,7 +19,7 @@ expect_json "d['model_flops_utilization'] > 1.03 * $even_use"
 expect_json "d['per_rank'][0]['peak_bytes'] < $even_peak"
 llama_step=$(figure makespan_ns)
 
-# That is also the best cut of the 126 layers, and with 8 stages a rank it leaves embedding and loss alone.
+# It is also the best cut of the 126 layers, and with 8 stages a rank it leaves embedding and loss alone.
 expect_exit 3 simulate 1f1b --model llama3.1-405b "${job[@]}" --layout auto --json
 expect_json "d['layout'] == 'Et*7|(t*8|)*14,t*7,L' and d['makespan_ns'] == $llama_step"
 expect_exit 3 simulate interleaved-1f1b --chunks 8 --model llama3.1-405b "${job[@]}" --layout auto

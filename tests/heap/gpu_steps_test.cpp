@@ -24,7 +24,7 @@ TEST(HeapRequests, AreThoseOfThisThreadAndOthersButWhatIsNotCounted) {
     const NotCounted library;
     const std::vector<int> other(3);
   }).join();
-  EXPECT_EQ(heap_requests() - before, 3U);  // what the thread runs
+  EXPECT_EQ(heap_requests() - before, 3U);  // the thread's function
 }
 
 struct Mode {

@@ -226,7 +226,7 @@ class ProgramReader : public ProgramReading {
 }  // namespace
 
 ProgramReading read_rules(const Program& program, const TransportCapabilities& capabilities) {
-  return ProgramReader(program, capabilities);  // what it has read, without itself
+  return ProgramReader(program, capabilities);  // its base, the reading alone
 }
 
 }  // namespace ppsim::test

@@ -197,7 +197,7 @@ Program random_program(const Schedule& schedule, int mutations, std::uint64_t se
   RandomDice dice(seed);
   const Program lowered = lower_somehow(schedule, dice);
   ProgramDraft draft = to_draft(lowered);
-  RandomDice grouping(~seed);  // what is not grouped stays as it was
+  RandomDice grouping(~seed);  // Programs without such a group stay as they were
   if (grouping.one_in(4)) Mutator(draft, grouping).group_ahead(schedule.pipeline());
   for (int i = 0; i < mutations; ++i) Mutator(draft, dice).mutate();
   auto program = ProgramBuilder::build(schedule.pipeline(), draft);

@@ -40,7 +40,7 @@ def generate(name, ranks, microbatches, chunks):
 
 
 def write(schedule, path, flavor="compute_only"):
-    """PyTorch's dump. Schedules of one stage a rank have none of their own and borrow the other's."""
+    """Writes PyTorch's dump. Schedules of one stage a rank have no dump and borrow the other's."""
     if isinstance(schedule, schedules.PipelineScheduleMulti):
         schedule._dump_csv(path, format=flavor)
     else:

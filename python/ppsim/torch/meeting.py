@@ -216,7 +216,7 @@ class Stores:
     others: tuple[int, ...] = ()
 
     def own(self) -> Any:
-        """That of this pipeline, over a connection of its own: one serves one call at a time, and some wait long."""
+        """Returns the store of this pipeline, over its own connection: one serves one call at a time, and some wait long."""
         return dist.PrefixStore(str(self.first), self.shared.clone())
 
     def of_replicas(self) -> dict[int, Any]:
@@ -246,7 +246,7 @@ _found: Any = None
 
 
 def _store() -> Any:
-    """That of the default group, or torchrun's."""
+    """Returns the store of the default group, or torchrun's."""
     global _found
     if dist.is_initialized():
         return dist.distributed_c10d._get_default_store()

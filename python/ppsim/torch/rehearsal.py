@@ -107,7 +107,7 @@ class _State:
         self.now = 0
 
     def backwards(self, rank: int) -> Iterator[tuple[str, int, int]]:
-        """That a rank can begin, best first."""
+        """Yields the backwards that a rank can begin, best first."""
         last = len(self._owners) - 1
         for microbatch in range(self._microbatches):
             kinds = ("I", "W") if microbatch % 2 else ("B",)

@@ -99,7 +99,7 @@ class Weights:
             del self._stages[stage].versions[version]
 
     def version(self, stage: int, microbatch: int) -> int:
-        """That a stage reads for a microbatch; 0 where a step has one."""
+        """Returns the version that a stage reads for a microbatch; 0 where a step has one."""
         return self._version(stage, microbatch) if self._plan.execution.asynchronous else 0
 
     def reduce(self, block: int, number: int, communicator: int, add: Sum) -> None:

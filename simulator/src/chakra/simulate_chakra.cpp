@@ -179,7 +179,7 @@ class ChakraEvents {
     return {};
   }
 
-  /// All ends of a message or a collective are there.
+  /// Moves a message or a collective whose ends have all arrived.
   void move(const std::vector<NodePlace>& ends) {
     Nanoseconds duration = 0;
     Bytes bytes = 0;

@@ -43,7 +43,7 @@ bool recomputes(const Schedule& schedule) {
 Program any_program(const rc::Gen<RandomShape>& shapes) {
   const Schedule schedule = *schedules(shapes);
   LoweringOptions options = any_options();
-  if (recomputes(schedule)) options.offload = {};  // what R makes again is not kept before
+  if (recomputes(schedule)) options.offload = {};  // tensors that R remakes are not kept
   const auto program = lower(schedule, options);
   RC_PRE(program.has_value());
   return *program;

@@ -48,7 +48,7 @@ FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& famil
     const SmtAnswer answer = stuck.ask_smallest(from, title);
     if (answer.outcome == SmtAnswer::Outcome::never) {
       if (replay == 0) return {Proved{}, 0, "smt"};
-      break;  // what is left is more than verify can replay, or is not reached
+      break;  // the rest is more than verify can replay, or is not reached
     }
     if (answer.outcome == SmtAnswer::Outcome::unknown) return {Unknown{answer.reason}, 0, "smt"};
     if (!question.source.is_in_reach(family.rule.period * answer.k)) break;

@@ -32,7 +32,7 @@ Expected<ContendedStep> contended(const ContentionOptions& options, const Transp
   const SharedLinks links = shared_links(planned.analyzed, network_of(options, ranks));
   PPSIM_ASSIGN_OR_RETURN(auto run, simulate_shared(planned.analyzed, planned.contended(), links,
                                                    devices_of(options.slowdowns, ranks)));
-  TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes
+  TimedTrace trace = *std::move(run.run);  // a Program that could be evaluated finishes
   ContendedStep step{std::move(planned), std::move(trace), 0, {}};
   step.makespan = step_times(step.planned.program(), step.trace).makespan;
   for (std::size_t i = 0; i < run.uses.size(); ++i) step.links.push_back({links.links[i].name, run.uses[i]});

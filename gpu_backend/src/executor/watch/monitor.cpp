@@ -110,7 +110,7 @@ void Monitor::end(StepEnd how) {
 
 void Monitor::complete(std::span<const InstructionId> ends) {
   const std::lock_guard lock(mutex_);
-  if (end_) return;  // what a step leaves behind is no part of it
+  if (end_) return;  // completions after the end of a step are no part of it
   const Instant at = now();
   for (const InstructionId id : ends) {
     if (--open_ends_[id.index()] == 0) finish(id, at);

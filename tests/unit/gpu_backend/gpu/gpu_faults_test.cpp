@@ -183,7 +183,7 @@ TEST_P(EveryCall, ThatFailsIsNamedAndLeavesNothingBehind) {
         SCOPED_TRACE(symbol + " number " + std::to_string(number) + (sticky ? " and all after it" : ""));
         Injection injection({symbol, number, kEccUncorrectable, sticky});
         const std::string text = message(GetParam(), injection);
-        if (Injection::gives_back(symbol)) continue;  // what it ends is over
+        if (Injection::gives_back(symbol)) continue;  // its object is destroyed anyway
         EXPECT_NE(text.find(error_name(symbol)), std::string::npos) << text;
         if (is_of_all(symbol) || text.starts_with(kNotToBeHad)) continue;
         EXPECT_TRUE(text.starts_with("rank ") || text.starts_with("device ")) << text;

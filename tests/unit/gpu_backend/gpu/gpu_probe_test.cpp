@@ -23,7 +23,7 @@ constexpr Nanoseconds kKernel = 1000;
 class GpuProbe : public testing::Test {
  protected:
   void TearDown() override {
-    while (gpu_.advance()) continue;  // what was left on a stream touches what is gone
+    while (gpu_.advance()) continue;  // work left on a stream uses freed memory
     gpu_.check_teardown();
     std::ostringstream text;
     for (const Fault& fault : gpu_.faults()) text << fault << '\n';
