@@ -76,10 +76,11 @@ class Lanes {
   }
   void begin_thread() {
     const unsigned i = order_.take();
-    threadIdx = i < blockDim.x
-                    ? dim3{i, 0, 0}
-                    : dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-    lanes_[current_].thread = threadIdx;
+    const dim3 thread = i < blockDim.x
+                            ? dim3{i, 0, 0}
+                            : dim3{i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+    threadIdx = thread;
+    lanes_[current_].thread = thread;
     turn_ = ++begun_;
     kernel_(call_);
   }
