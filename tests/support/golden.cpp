@@ -9,6 +9,7 @@
 
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
+#include "support/tests_folder.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -51,7 +52,7 @@ std::string time_grid(const Schedule& schedule, const CostTable& costs, Nanoseco
 }
 
 std::string golden_difference(const std::string& name, const std::string& text) {
-  const std::filesystem::path path = std::filesystem::path(PPSIM_TESTS_DIR) / "golden" / name;
+  const std::filesystem::path path = tests_folder() / "golden" / name;
   if (const char* update = std::getenv("PPSIM_UPDATE_GOLDEN");
       update != nullptr && std::string(update) == "1") {
     std::filesystem::create_directories(path.parent_path());

@@ -1,6 +1,6 @@
 #include "support/grid_case.hpp"
 
-#include <gtest/gtest.h>
+#include <algorithm>
 
 #include "support/closed_forms.hpp"
 #include "support/golden.hpp"
@@ -8,6 +8,12 @@
 namespace ppsim::test {
 
 void PrintTo(const GridCase& grid, std::ostream* out) { *out << grid.file; }
+
+std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
+  std::string name = drawn.param.file;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 void expect_grid(const GridCase& grid) {
   const CostTable costs = cost_table({});

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -17,6 +19,9 @@ struct GridCase {
 };
 /// The case's file, which GoogleTest appends to the names of tests.
 void PrintTo(const GridCase& grid, std::ostream* out);
+
+/// The same as a part of a test's name.
+std::string name_of(const testing::TestParamInfo<GridCase>& drawn);
 
 /// Expects the makespan, the peaks and the grid of the golden file.
 void expect_grid(const GridCase& grid);

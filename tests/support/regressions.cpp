@@ -6,11 +6,12 @@
 #include <stdexcept>
 
 #include "ppsim/core/io/json.hpp"
+#include "support/tests_folder.hpp"
 
 namespace ppsim::test {
 
 Program read_regression(const std::string& name) {
-  const auto file = std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions" / (name + ".json");
+  const auto file = tests_folder() / "data" / "regressions" / (name + ".json");
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto ir = ir_from_json(text, file.string());

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <algorithm>
 
 #include "support/grid_case.hpp"
 
@@ -10,7 +9,7 @@ namespace {
 
 using test::GridCase;
 
-std::vector<GridCase> cases() {
+std::vector<GridCase> bidirectional_cases() {
   const std::map<std::string, std::string> doubling = {{"concatenation", "forward-doubling"}};
   return {
       {"chimera_p4_m4", "chimera", {.ranks = 4, .microbatches = 4}, 16, {3, 4, 4, 3}},
@@ -33,13 +32,8 @@ class BidirectionalGrids : public testing::TestWithParam<GridCase> {};
 
 TEST_P(BidirectionalGrids, LooksAsDrawn) { test::expect_grid(GetParam()); }
 
-std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
-  std::string name = drawn.param.file;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(UnitCosts, BidirectionalGrids, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(UnitCosts, BidirectionalGrids, testing::ValuesIn(bidirectional_cases()),
+                         test::name_of);
 
 }  // namespace
 }  // namespace ppsim

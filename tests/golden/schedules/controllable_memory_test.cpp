@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "support/grid_case.hpp"
 
 // The building blocks of Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362),
@@ -12,7 +10,7 @@ namespace {
 
 using test::GridCase;
 
-std::vector<GridCase> cases() {
+std::vector<GridCase> controllable_memory_cases() {
   return {
       {"v-half_p4_m8", "v-half", {.ranks = 4, .microbatches = 8}, 53, {6, 6, 6, 6}},
       {"v-min_p4_m8", "v-min", {.ranks = 4, .microbatches = 8}, 59, {4, 4, 4, 4}},
@@ -29,13 +27,8 @@ class ControllableMemoryGrids : public testing::TestWithParam<GridCase> {};
 
 TEST_P(ControllableMemoryGrids, LooksAsDrawn) { test::expect_grid(GetParam()); }
 
-std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
-  std::string name = drawn.param.file;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(UnitCosts, ControllableMemoryGrids, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(UnitCosts, ControllableMemoryGrids, testing::ValuesIn(controllable_memory_cases()),
+                         test::name_of);
 
 }  // namespace
 }  // namespace ppsim

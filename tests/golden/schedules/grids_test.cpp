@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <algorithm>
 
 #include "support/grid_case.hpp"
 
@@ -10,7 +9,7 @@ namespace {
 
 using test::GridCase;
 
-std::vector<GridCase> cases() {
+std::vector<GridCase> linear_cases() {
   return {
       {"gpipe_p4_m8", "gpipe", {.ranks = 4, .microbatches = 8}, 33, {8, 8, 8, 8}},
       {"1f1b_p4_m8", "1f1b", {.ranks = 4, .microbatches = 8}, 33, {4, 3, 2, 1}},
@@ -40,13 +39,7 @@ class Grids : public testing::TestWithParam<GridCase> {};
 
 TEST_P(Grids, LooksAsDrawn) { test::expect_grid(GetParam()); }
 
-std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
-  std::string name = drawn.param.file;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(UnitCosts, Grids, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(UnitCosts, Grids, testing::ValuesIn(linear_cases()), test::name_of);
 
 }  // namespace
 }  // namespace ppsim

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "support/grid_case.hpp"
 
 // Schedules without a flush, and 1F1B with a sharded output layer. At unit costs the shards of the output
@@ -12,7 +10,7 @@ namespace {
 
 using test::GridCase;
 
-std::vector<GridCase> cases() {
+std::vector<GridCase> stream_cases() {
   return {
       {"pipedream_p4_m8", "pipedream", {.ranks = 4, .microbatches = 8}, 33, {4, 3, 2, 1}},
       {"pipedream-2bw_p3_m8",
@@ -29,13 +27,7 @@ class StreamGrids : public testing::TestWithParam<GridCase> {};
 
 TEST_P(StreamGrids, LooksAsDrawn) { test::expect_grid(GetParam()); }
 
-std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
-  std::string name = drawn.param.file;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(UnitCosts, StreamGrids, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(UnitCosts, StreamGrids, testing::ValuesIn(stream_cases()), test::name_of);
 
 }  // namespace
 }  // namespace ppsim

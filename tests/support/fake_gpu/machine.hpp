@@ -21,7 +21,7 @@ using TaskId = std::size_t;
 enum class TaskKind : std::uint8_t {
   plain,
   value_wait,  ///< until a number in memory is large enough
-  meeting,     ///< until its counterparts have arrived: NCCL completes it
+  operation,   ///< until its counterparts have arrived: NCCL completes it
 };
 
 /// A piece of work in the making.
@@ -111,14 +111,14 @@ class FakeMachine {
   bool advance();
   void skip(Nanoseconds time) { now_ += time; }
 
-  /// Completes a meeting after `duration`. Tasks that follow it know how far the tasks `known` have come.
+  /// Completes an operation after `duration`. Tasks that follow it know how far the tasks `known` have come.
   void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
   /// Stops checking tasks: nothing could complete any more, and tasks released now run in any order.
   void stop_judging() { judges_ = false; }
   /// Sets the work of a task at its completion. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
-  /// Ends meetings that will not take place. From here on tasks do nothing, and are not checked.
-  void release(const std::vector<TaskId>& meetings);
+  /// Ends operations that never complete. From here on tasks do nothing, and are not checked.
+  void release(const std::vector<TaskId>& operations);
   [[nodiscard]] std::size_t make_lane() { return lane_count_++; }
   [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
   [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
@@ -169,8 +169,8 @@ class FakeMachine {
   std::size_t lane_count_ = 0;
   std::map<std::size_t, std::uint32_t> lane_size_;
   std::map<std::uint64_t, TaskId> flag_writer_;
-  std::map<int, LaneClock> host_;  ///< per process: the tasks that its host knows to be complete
-  std::vector<TaskId> meetings_;   ///< started and not complete
+  std::map<int, LaneClock> host_;   ///< per process: the tasks that its host knows to be complete
+  std::vector<TaskId> operations_;  ///< started and not complete
   std::vector<TaskId> value_waits_;
   bool works_ = true;  ///< tasks do their work
   bool judges_ = true;

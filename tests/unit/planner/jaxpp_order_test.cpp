@@ -10,6 +10,7 @@
 #include "ppsim/planner/targets.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
+#include "support/tests_folder.hpp"
 
 // The issue lists of JaxPP 0.9.2. tests/data/jaxpp_issue_lists.txt holds lists that it compiled, its int32
 // microbatch index aside: the cells of each rank in order, and for every instruction a letter (F B I W, s and
@@ -48,7 +49,7 @@ Cells cells_of(std::istringstream& words) {
 }
 
 std::vector<CompiledProgram> compiled_programs() {
-  std::ifstream file(PPSIM_TESTS_DIR "/data/jaxpp_issue_lists.txt");
+  std::ifstream file(test::tests_folder() / "data/jaxpp_issue_lists.txt");
   std::vector<CompiledProgram> programs;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -8,6 +8,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
+#include "support/tests_folder.hpp"
 
 // Files that releases of PyTorch load, and those that are written for them
 // (torch/distributed/pipelining/schedules.py of 2.15.0 and 2.14.1; the old alphabet is that before PR
@@ -74,7 +75,8 @@ std::vector<std::vector<std::string>> orders(const Program& program) {
 /// The file is what PyTorch 2.15.0 dumps as compute_comms for ScheduleInterleaved1F1B with 2 ranks, 4
 /// microbatches and 4 stages a rank. Its UNSHARD and RESHARD take turns in the sweep over the ranks.
 TEST(Targets, LowerAScheduleInTheOrderOfPyTorch) {
-  const std::string text = read_text_file(PPSIM_TESTS_DIR "/data/torch_2.15_interleaved_1f1b.csv").value();
+  const std::string text =
+      read_text_file(test::tests_folder() / "data/torch_2.15_interleaved_1f1b.csv").value();
   const Ir dumped = ir_from_text(text, "file.csv", {kNew.dialect, kNew.communicators.front(), &kNew}).value();
   const Ir schedule = test::generated("interleaved-1f1b", {.ranks = 2, .microbatches = 4, .chunks = 4});
   LoweringOptions options = own_lowering(kNew, kNew.communicators.front(), schedule);

@@ -11,6 +11,7 @@
 #include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/regressions.hpp"
+#include "support/tests_folder.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -142,7 +143,7 @@ std::vector<Regression> regressions() {
   return all;
 }
 
-std::filesystem::path folder() { return std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions"; }
+std::filesystem::path folder() { return test::tests_folder() / "data" / "regressions"; }
 
 class Regressions : public testing::TestWithParam<Regression> {
  protected:

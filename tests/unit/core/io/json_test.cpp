@@ -7,6 +7,7 @@
 
 #include "ppsim/core/ir/hash.hpp"
 #include "support/hand_program.hpp"
+#include "support/tests_folder.hpp"
 
 namespace ppsim {
 namespace {
@@ -179,7 +180,8 @@ TEST(Json, RefusesListsThatAreEmpty) {
 
 TEST(JsonSchema, IsWhatIsPublished) {
   for (const char* name : {"schedule", "program", "tables", "certificate", "cluster"}) {
-    const std::string path = std::string(PPSIM_TESTS_DIR) + "/../core/schemas/" + name + ".schema.json";
+    const std::string path =
+        (test::tests_folder() / "../core/schemas" / (std::string(name) + ".schema.json")).string();
     EXPECT_EQ(json_schema(name), file_text(path)) << path;
     EXPECT_NE(json_schema(name).find("http://json-schema.org/draft-07/schema#"), std::string_view::npos);
   }

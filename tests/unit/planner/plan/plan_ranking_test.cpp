@@ -5,6 +5,7 @@
 
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/validate.hpp"
+#include "support/tests_folder.hpp"
 
 namespace ppsim {
 namespace {
@@ -32,8 +33,7 @@ Ranking ranking_of(const std::vector<Comparison>& group) {
 
 /// Parallelisms of one model on the same GPUs with the same batch.
 TEST(PlanRanking, ConfigurationsRankAsTheyWereMeasured) {
-  const std::string file =
-      std::string(PPSIM_TESTS_DIR) + "/../studies/accuracy/data/vtrain_multi_node_a100.csv";
+  const std::string file = test::tests_folder() / "../studies/accuracy/data/vtrain_multi_node_a100.csv";
   const auto text = read_text_file(file);
   ASSERT_TRUE(text) << text.error();
   auto rows = read_measurements(*text, file);
