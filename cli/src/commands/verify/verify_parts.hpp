@@ -182,7 +182,7 @@ Expected<int> verify_many(const VerifyRequest& request, const Output& output);
 struct Remedy {
   RepairAnswer repair;
   CreditsAnswer credits;
-  bool mixes = false;  ///< it repairs a mix-up of messages as well as a deadlock
+  bool mixes = false;  ///< it undoes a mismatch as well as a deadlock
 };
 /// The changes that --repair-with names.
 /// Errors: bad_argument.

@@ -60,14 +60,14 @@ struct RepairOptions {
   std::vector<ChangeKind> kinds = {ChangeKind::move, ChangeKind::group, ChangeKind::split};
 };
 
-/// The fewest changes after which a Program does not hang, after those that undo a mix-up: where the messages
-/// of a channel are received in another order than they are sent in, receives move forward until they are
-/// not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the wait graph of the
-/// changed Program finds the next ones. The result is verified from scratch: every property that was proved
-/// before is still proved. Among sets of the same size, moves are preferred to groups, and groups to splits.
-/// A move takes one communication past others that share no channel with it, but not past an instruction that
-/// it depends on or that depends on it; instructions that then follow it leave its `after` list.
-/// Requires: kinds do not hold `credit`, see fewest_credits.
+/// The fewest changes after which a Program does not hang, after those that undo a mismatch: where the
+/// messages of a channel are received in another order than they are sent in, receives move forward until
+/// they are not. Z3 proposes a set of changes that breaks every cycle of waits known so far, the execution
+/// graph of the changed Program finds the next ones. The result is verified from scratch: every property that
+/// was proved before is still proved. Among sets of the same size, moves are preferred to groups, and groups
+/// to splits. A move takes one communication past others that share no channel with it, but not past an
+/// instruction that it depends on or that depends on it; instructions that then follow it leave its `after`
+/// list. Requires: kinds do not hold `credit`, see fewest_credits.
 [[nodiscard]] RepairAnswer repair(const Program& program, const RepairOptions& options = {});
 
 /// The fewest messages that a transport has to buffer so that a Program does not hang.
