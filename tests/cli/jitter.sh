@@ -91,7 +91,7 @@ expect_error 2 "nothing differs from the plan" "" jitter 1f1b "${step[@]}"
 expect_error 2 "no spread of factors" "found uniform:1" jitter 1f1b "${step[@]}" --vary F=uniform:1
 expect_error 2 "no spread of factors" "found lognormal:3" jitter 1f1b "${step[@]}" --vary-ranks lognormal:3
 expect_error 2 "no cost group" "found X" jitter 1f1b "${step[@]}" --vary X=normal:1
-expect_error 2 "nothing of this group" "found W" jitter 1f1b "${step[@]}" --vary W=normal:1
+expect_error 2 "nothing of this cost group" "found W" jitter 1f1b "${step[@]}" --vary W=normal:1
 expect_error 2 "a slow rank that the Program does not have" "found 4" jitter 1f1b "${step[@]}" --slow-rank 4=2
 expect_error 2 "a slow link that the Program does not have" "found 0-3" jitter 1f1b "${step[@]}" --slow-link 0-3=2
 expect_error 2 "needs a value" "found 3" jitter 1f1b "${step[@]}" --slow-rank 3

@@ -155,7 +155,7 @@ expect_exit 0 lower gpipe --ranks 2 --microbatches 8 -o two.json
 expect_error 2 "another number of ranks" "found 2" replay 1f1b "${step[@]}" --trace run.csv --as two.json
 expect_error 2 "--change has no factor" "found rank:3" replay 1f1b "${step[@]}" --trace run.csv --change rank:3
 expect_error 2 "no cost group" "found ranks:3" replay 1f1b "${step[@]}" --trace run.csv --change ranks:3=2
-expect_error 2 "nothing of this group" "found W" replay 1f1b "${step[@]}" --trace run.csv --change W=2
+expect_error 2 "nothing of this cost group" "found W" replay 1f1b "${step[@]}" --trace run.csv --change W=2
 expect_error 2 "a factor out of range" "" replay 1f1b "${step[@]}" --trace run.csv --change F=-1
 expect_error 2 "not this program's trace" "" replay gpipe "${step[@]}" --trace run.csv
 head -n 20 run.csv >cut.csv

@@ -60,7 +60,7 @@ expect_error 2 "jitter is not for actions that take the time that they need" "fo
   "${small[@]}" --backend cuda --slow-rank 0=2
 expect_error 2 "nothing differs from the plan" "expected --vary" "${small[@]}" --unit F=1 --seed 3
 expect_error 2 "no spread of factors" "found uniform:1" "${small[@]}" --unit F=1 --vary F=uniform:1
-expect_error 2 "nothing of this group" "found W" "${small[@]}" --unit F=1 --vary W=normal:1
+expect_error 2 "nothing of this cost group" "found W" "${small[@]}" --unit F=1 --vary W=normal:1
 expect_error 2 "a slow rank that the Program does not have" "found 4" "${small[@]}" --unit F=1 --slow-rank 4=2
 expect_error 2 "a slow link that the Program does not have" "found 0-3" "${small[@]}" --unit F=1 --slow-link 0-3=2
 expect_error 2 "a factor out of range" "" "${small[@]}" --unit F=1 --slow-rank 1=-1
