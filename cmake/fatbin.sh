@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # fatbin.sh ARCHITECTURE CUBIN FATBIN: packs the machine code of one architecture as the CUDA runtime reads it, uncompressed.
-# Does the same as NVIDIA's fatbinary, byte for byte, which PyPI's packages of CUDA 12 lack.
+# Does byte for byte what NVIDIA's fatbinary does, which PyPI's packages of CUDA 12 lack.
 set -euo pipefail
 architecture=$1 cubin=$2 fatbin=$3
 
