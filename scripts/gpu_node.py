@@ -9,7 +9,7 @@ from gpu_session import LEFT_OUT, answer_of, is_left_out, shortened, verdict_of
 # Seconds for a step of a run, after which it gives up, and for a whole question.
 STEP_S, QUESTION_S = 20, 75
 UPDATES = ["--with", "reduce-grad,opt,clip"]
-# The programs that each means runs: messages alone, both kinds of backward in a V, and sums over two ranks with updates.
+# The programs that are run by each of MEANS: messages alone, both kinds of backward in a V, and sums over two ranks with updates.
 PROGRAMS = {"1f1b": [], "zb-v": UPDATES, "chimera": UPDATES}
 
 EVEN = {"chimera"}  # its two pipelines take half of the ranks each

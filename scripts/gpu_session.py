@@ -318,7 +318,7 @@ def verdict_of(verdicts):
 
 
 def shortened(text, size):
-    """The begin and end of a longer text: the first line has the reason, and the last one the place."""
+    """The beginning and the end of a longer text: the first line has the reason, and the last one the place."""
     left_out = len(text) - size
     if left_out <= 0:
         return text

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-#: What the gallery draws; schedules that need other numbers say which.
+#: The shape that the gallery draws; schedules that need other numbers say which.
 RANKS, MICROBATCHES = 4, 8
 UNIT = "F=1,I=1,W=1"
 OTHER = {

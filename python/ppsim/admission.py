@@ -10,7 +10,7 @@ from ppsim.errors import Error, Mismatch
 from ppsim.execution import Plan
 from ppsim.verification import Certificate
 
-#: What a run relies on, as in the C++ executor.
+#: The properties that a run relies on, as in the C++ executor.
 RELIED = ("well_formed", "matched", "deadlock_free", "tensor_use")
 
 

@@ -38,7 +38,7 @@ class CalibrationGroup(Value):
 class Calibration(Value):
     """Costs from measurements.
 
-    factors: of the model's times of actions, by kind; empty without a model
+    factors: on the model's times of actions, by kind; empty without a model
     costs: the means of the measured times, of the Program that ran
     hash: as results name it
     left_out_steps: how many, because their durations are outliers

@@ -14,7 +14,7 @@ from ppsim._native import _core
 from ppsim.arguments import checked, number, text
 from ppsim.errors import Error, FileError
 
-#: What from_model takes where nothing is said, and what its text names first.
+#: The defaults of from_model, and the words that its text names first.
 _WORDS = {
     "dtype": "bf16", "recompute": "none", "rank_order": "tp-cp-dp-pp", "layout": "even", "stack": "megatron-core",
 }

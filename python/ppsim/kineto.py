@@ -17,7 +17,7 @@ from ppsim.errors import Error, FileError
 
 _CELL = re.compile(r"(\d+)([FBIW])\d+")
 _PAIR = re.compile(r"\((\d+)F\d+;(\d+)[BI]\d+\)OVERLAP_F_B")
-#: What takes time beside the computation of stages, and is no matter of these ranges.
+#: Cells beside the computation of stages; the ranges of a profiler have none of them.
 _FREE = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
 
 

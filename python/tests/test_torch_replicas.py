@@ -47,7 +47,7 @@ def test_sharded_stages_run_without_backwards(found):
     assert max(found[-2]) <= 1e-12
 
 
-#: What each refusal says, in the order of torch_runs.replicas.refused.
+#: The text of each refusal, in the order of torch_runs.replicas.refused.
 REFUSALS = (
     "there is no UNSHARD of stage",
     "processes= with those of this pipeline",

@@ -170,7 +170,7 @@ bad "v-half: ranks must be in [1, 1024]" "65536" generate v-half --ranks 65536 -
 printf '{"model_type":"gpt2","hidden_size":7177777777777779280,"num_hidden_layers":2,"num_attention_heads":2,"vocab_size":100,"max_position_embeddings":128}' >wide.json
 bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.json --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 
-# Schedules that do less work are not called faster: stages of one cost with any content, no backward.
+# Schedules that do other work are not called faster: stages whose cost does not depend on what is in them, and no backward.
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2 --json
 expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2, 1, 1] and d["best"] == "1f1b"'
 expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'

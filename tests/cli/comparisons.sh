@@ -45,7 +45,7 @@ expect_out "chimera: cannot be made: "
 expect_out "ranks must be even"
 expect_exit 0 compare interleaved-1f1b:chunks=7 1f1b --model llama3-8b --cluster dgx-h100 --nodes 1 --pp 8 --global-batch-size 16 --json
 expect_json 'd["misfits"][0]["schedule"] == "interleaved-1f1b:chunks=7" and [s["schedule"] for s in d["schedules"]] == ["1f1b"]'
-# An error of the command line ends the comparison: of all inputs, an unknown name, an option given twice.
+# An error of the command line ends the comparison: one that all inputs have, an unknown name, an option given twice.
 expect_error 2 "ranks must be even" "" compare chimera --ranks 3 --microbatches 6 --unit F=1,B=2
 expect_error 2 "no schedule \"1f2b\"" "" compare 1f1b 1f2b --ranks 3 --microbatches 6 --unit F=1,B=2
 expect_error 2 "given twice" "" compare 1f1b 1f1b:microbatches=4 --ranks 4 --microbatches 8 --unit F=1,B=2

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/support/lib.sh"
 sizes="--ranks 4 --microbatches 8"
 
-# The release loads and runs a file for it.
+# A release loads and runs a file that is written for it.
 for order in timed global just-in-time early:2; do
   expect_exit 0 lower zb-h1 $sizes --for torch-2.15 --order $order -o new.csv
   expect_err "next: ppsim verify new.csv --for torch-2.15"

@@ -27,7 +27,7 @@ TransformerConfig small_language_task(Optimizer optimizer) {
 }
 
 /// The minimum loss of a token of the language: the entropy of a walk that goes on in three of four cases and
-/// jumps anywhere, onto its path too, in the fourth.
+/// jumps to any token, the next one of the walk included, in the fourth.
 double entropy_of_a_token(int vocab) {
   const double jump = 0.25 / vocab;  // to any one token
   const double goes_on = 0.75 + jump;

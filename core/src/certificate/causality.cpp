@@ -87,7 +87,7 @@ class CausalityPass {
     return has(instruction_[message.send.index()]) || has(instruction_[message.receive.index()]);
   }
 
-  /// Skips the message before it: its ends have the same queues.
+  /// The message is out. The one before it need not be read: both have the same queues.
   std::size_t sent(std::size_t m) {
     std::size_t& known = message_[m * tracks_.events()];
     if (has(known)) return known;

@@ -113,8 +113,8 @@ void CertificateClocks::complete(InstructionId id) {
   });
 }
 
-/// Skips the message before it: its ends have the same queues, so they are complete when these start, or
-/// start with them in one group.
+/// The message is out. The one before it need not be read: both have the same queues, so the ends of that
+/// one are complete when these start, or start with them in one group.
 void CertificateClocks::send(std::size_t m) {
   if (std::exchange(over_[m * tracks_.events()], 1) != 0) return;
   const Message& message = graph_.messages[m];

@@ -63,8 +63,8 @@ class ClockPlanMaker {
 
   // Of these, all that they need has started.
 
-  /// Skips the message before it: its ends have the same queues, so they are complete when these start, or
-  /// start with them in one group.
+  /// The message is out. The one before it need not be read: both have the same queues, so the ends of that
+  /// one are complete when these start, or start with them in one group.
   void make_sent(std::size_t m) {
     if (made_[first_sent_ + m] != 0) return;
     const Message& message = graph_.messages[m];

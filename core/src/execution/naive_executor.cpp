@@ -108,7 +108,7 @@ class NaiveState {
 
 constexpr Instant kNever{-1, 0};
 
-/// One run, instant by instant and round by round.
+/// One run, instant by instant and delta cycle by delta cycle.
 class TimedNaiveRun {
  public:
   TimedNaiveRun(const NaiveMeaning& meaning, const TransportCapabilities& capabilities)
@@ -138,7 +138,7 @@ class TimedNaiveRun {
   }
 
  private:
-  /// Zero-duration work is due in the next round.
+  /// Zero-duration work is due in the next delta cycle.
   [[nodiscard]] Instant due_after(Nanoseconds duration) const {
     if (duration == 0) return {now_.time, now_.delta + 1};
     return {checked_add(now_.time, duration), 0};
@@ -186,7 +186,7 @@ class TimedNaiveRun {
     }
   }
 
-  /// To the next instant or round at which something is due; false when nothing is.
+  /// To the next instant or delta cycle at which something is due; false when nothing is.
   bool advance() {
     Instant next = kNever;
     const auto consider = [&](Instant due) {

@@ -23,7 +23,7 @@ MemoryProfile profile(std::vector<MemoryChange> changes, Bytes resident) {
   Bytes bytes = resident;
   for (std::size_t i = 0; i < changes.size();) {
     const Instant at = changes[i].at;
-    // Frees and allocations of one round are one change: what both need at once is seen in the round before.
+    // Frees and allocations of one delta cycle are one change: the cycle before shows what both need at once.
     for (; i < changes.size() && changes[i].at == at; ++i) bytes = checked_add(bytes, changes[i].bytes);
     if (at == result.points.back().at) {
       result.points.back().bytes = bytes;

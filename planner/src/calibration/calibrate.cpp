@@ -86,8 +86,8 @@ std::optional<double> kind_error(const CostTable& costs, const Durations& durati
   return wrong / all;
 }
 
-/// The costs that are compared: given ones, fitted ones, and those fitted to one half; empty where the half
-/// has too few measurements.
+/// The costs that are compared: given ones, fitted ones, and those fitted to one half. `half` is empty where
+/// that half has too few measurements.
 struct ComparedCosts {
   const std::optional<CostTable>& before;
   const CostTable& after;

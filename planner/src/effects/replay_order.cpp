@@ -32,7 +32,7 @@ struct CostSum {
   [[nodiscard]] Cost mean() const { return {delays / count, durations / count}; }
 };
 
-/// The sum over the messages of a class whose trace shows when their data arrives.
+/// The sum over those messages of a class for which the trace shows when their data arrives.
 struct ArrivalSum {
   Nanoseconds arrivals = 0;
   std::int64_t count = 0;
@@ -136,7 +136,7 @@ tl::unexpected<Error> not_measured(const Program& program, InstructionId id) {
                      .expected = "the same actions in another order"});
 }
 
-/// The kinds of actions that stages compute, in any microbatch.
+/// The kinds of actions that are computed, each with its stage, in any microbatch.
 std::set<std::pair<OpKind, std::int32_t>> computed(const Program& program) {
   std::set<std::pair<OpKind, std::int32_t>> classes;
   for (const Action& action : program.all_actions()) {

@@ -4,7 +4,8 @@
 
 namespace ppsim::planner {
 
-/// Whether a cell of a profiler's range, such as "0F3", is computation: not a SEND, a RECV or a gather.
+/// Whether a cell of a profiler's range, such as "0F3", is computation: F, B, I, W or an overlapped pair, and
+/// no transfer, UNSHARD, RESHARD or reduction.
 [[nodiscard]] bool is_computation_cell(std::string_view cell);
 
 }  // namespace ppsim::planner

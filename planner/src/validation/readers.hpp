@@ -5,8 +5,8 @@
 
 namespace ppsim::planner {
 
-/// Each reads one row of a kind of file: a missing number is the row's error, and a row that lacks what a
-/// simulation needs is a NotRun. A column `source` may name where any row is from.
+/// Each reads one row of a kind of file: a cell that has to be a number and is not is the row's error, and a
+/// row that lacks what a simulation needs is a NotRun. A column `source` may name where any row is from.
 [[nodiscard]] MeasuredRow read_published(SheetRow& row);
 [[nodiscard]] MeasuredRow read_one_node(SheetRow& row);
 [[nodiscard]] MeasuredRow read_megatron_bridge(SheetRow& row);

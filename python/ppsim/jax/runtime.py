@@ -35,7 +35,7 @@ from ppsim.jax.weights import Optimizer, Weights
 from ppsim.lowering import lower
 from ppsim.verification import Certificate, Verdict
 
-#: What a proof must hold for: every queue of a rank goes on by itself, and both ends of a transfer meet.
+#: The transport that a proof must hold for: every queue of a rank goes on by itself, and both ends of a transfer meet.
 TRANSPORT = "in-process"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ppsim.errors import Error, FileError
 
-#: What torchtitan takes where a key is missing; for keys without an entry nothing.
+#: torchtitan's values of missing keys; keys without an entry have none.
 _DEFAULTS: dict[tuple[str, str], Any] = {
     ("training", "local_batch_size"): 8,
     ("parallelism", "data_parallel_shard_degree"): -1,
@@ -49,7 +49,7 @@ _READ = {
     "training": ("local_batch_size", "global_batch_size"),
     "compile": ("enable", "components"),
 }
-#: What older releases called otherwise, and newer ones would not read.
+#: Keys that older releases had under other names, which newer ones do not read.
 _RENAMED = {
     ("training", "batch_size"): "local_batch_size",
     ("parallelism", PP + "split_points"): "module_fqns_per_model_part",

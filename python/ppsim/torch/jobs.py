@@ -22,7 +22,7 @@ from ppsim.torch.job_settings import PP, JobSettings
 
 @dataclass(frozen=True)
 class _Kind:
-    """A class of torch.distributed.pipelining; ours: its name here, "" if it has no order."""
+    """A class of torch.distributed.pipelining; ours: its name here, "" if its order is that of a file."""
 
     name: str
     ours: str

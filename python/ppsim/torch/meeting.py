@@ -100,7 +100,7 @@ def prepare(backend: str) -> None:
                     expected="NCCL_LAUNCH_ORDER_IMPLICIT=1")
 
 
-#: What a rank says of itself before the first step.
+#: The report of a rank before the first step.
 Hello = dict[str, Any]
 
 

@@ -81,7 +81,7 @@ struct CopyGrid {
   return joint == Joint::tensor ? copy - place : place;
 }
 
-/// When each activity ends, copy by copy. That of a joint one is that of its first copy.
+/// When each activity ends, copy by copy. The end of a joint activity is at its first copy.
 [[nodiscard]] std::vector<Instant> run_activities(const ActivityGraph& graph, const CopyGrid& copies,
                                                   Flows& flows);
 

@@ -32,7 +32,7 @@ class SlotAssignment {
 
   void keep(std::uint32_t item) { last_reader_[item] = kKept; }
 
-  /// Gives an item's end a slot, perhaps one that the item itself reads last: it reads before it writes.
+  /// Gives an item's end a slot, perhaps one that this item is the last to read: it reads before it writes.
   void assign(std::uint32_t item) {
     const auto [first, second, duration] = items_[item];
     if (last_reader_[first] == item) free_.push_back(slot_[first]);

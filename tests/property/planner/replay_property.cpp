@@ -317,8 +317,8 @@ TEST_F(EagerReplay, ASendDoesNotWaitForASlowerReceiver) {
   EXPECT_EQ(trace_span(slower), 4225 + 2 * 2000);
 }
 
-/// The second message arrives long before it is received: its SEND takes longer, and so does its receipt, 5
-/// ns.
+/// The second message arrives long before it is received: its SEND takes longer, and so does its receipt,
+/// which took 5 ns.
 TEST_F(EagerReplay, ASlowerLinkTakesTheTimeOfWhatIsReceived) {
   const TimedTrace slower = with("link:0-1", 10);
   EXPECT_EQ(slower.spans[id_of("0SEND_F1")], (Span{{200, 0}, {300, 0}}));

@@ -131,7 +131,8 @@ std::vector<InstructionId> instructions_of(const Program& program, RankId rank) 
   return owners;
 }
 
-/// The previous message of the same group on the channel of one; nothing for a node that is no message.
+/// For a message, the one before it in the same group on its channel; nothing for the first, or for a node
+/// that is no message.
 std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
                                             const std::vector<InstructionId>& owners, std::size_t node) {
   if (nodes[node].type != 5 && nodes[node].type != 6) return std::nullopt;

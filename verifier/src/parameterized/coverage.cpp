@@ -159,8 +159,9 @@ bool is_member(const Coverage& coverage, int m) {
   });
 }
 
-/// The numbers up to the last first member of a family that are members of none. Stops at one that is too
-/// large to generate, and adds it to coverage.uncovered.
+/// The numbers, as far as the schedule accepts them, that are members of no family, up to `dense`,
+/// coverage.differs_at and the first member of each family. Stops at one that is too large to generate, and
+/// adds it to coverage.uncovered.
 std::vector<int> alone(Source& source, Coverage& coverage, int dense) {
   int last = std::max(dense, coverage.differs_at);
   for (const Family& family : coverage.families)

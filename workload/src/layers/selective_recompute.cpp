@@ -30,7 +30,7 @@ Remade save_by_policy(const CheckpointPolicy& keeps, PassTimes& times, LayerWork
 
 }  // namespace
 
-/// W remakes what selective recompute does not keep; only the outputs of up-projections are remade for I.
+/// Without a checkpoint policy W remakes what is not kept, and I only the outputs of up-projections.
 Remade save_less(const SoftwareStack& stack, PassTimes& times, LayerWork& work) {
   if (stack.checkpoints) return save_by_policy(*stack.checkpoints, times, work);
   if (stack.selective == SelectiveRecompute::attention_core) {

@@ -26,7 +26,7 @@ struct PredictOptions {
   bool alone = false;
 };
 
-/// One schedule that was run, or the error why it was not.
+/// One schedule that was run, or the error that kept it from running.
 struct Point {
   std::string name;
   int ranks = 0, microbatches = 0, stages = 0;

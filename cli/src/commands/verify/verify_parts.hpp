@@ -70,7 +70,8 @@ struct VerifyRequest {
   [[nodiscard]] SolverOptions solver_options() const { return {remaining_s(), budget, sink_of(queries)}; }
 };
 
-/// "raise --timeout": the limit whose increase may decide what is unknown for these reasons; empty: none.
+/// "raise --timeout": the options to raise so that more of what is unknown for these reasons may be decided;
+/// empty: none.
 [[nodiscard]] std::string what_to_raise(const std::vector<std::string>& reasons);
 /// The reasons of all that is unknown. Report: VerifyReport or AllMicrobatchesReport.
 template <class Report>
@@ -182,7 +183,7 @@ Expected<int> verify_many(const VerifyRequest& request, const Output& output);
 struct Remedy {
   RepairAnswer repair;
   CreditsAnswer credits;
-  bool mixes = false;  ///< it undoes a mismatch as well as a deadlock
+  bool mixes = false;  ///< `matched` is refuted: it undoes a mismatch, too
 };
 /// The changes that --repair-with names.
 /// Errors: bad_argument.

@@ -169,7 +169,8 @@ PassReader::PassReader(const Alphabet& alphabet) {
 TorchCells::TorchCells(std::string file, const Alphabet& alphabet)
     : file_(std::move(file)), alphabet_(alphabet), passes_(alphabet) {}
 
-/// The parts that are read at the same time: one only if a cell may be quoted and so contain a line end.
+/// The parts that are read at the same time: a single one where a cell may be quoted and so contain a line
+/// end, or where there are too many lines.
 std::vector<TorchCells::Part> TorchCells::parts_of(std::string_view text) {
   constexpr std::size_t kCell = 7;  // characters of a usual one
   if (text.find('"') != std::string_view::npos) return {{text, 0}};

@@ -100,7 +100,7 @@ class Walker {
         first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
     head.computes = info(first.kind).resource == Resource::compute;
     if (!head.computes && !by_passes) head.start = state.compute_start;
-    // Communication runs beside compute; so do the updates that wait for it.
+    // Later steps may pass communication, which runs beside compute, and the updates that wait for it.
     head.is_passed = is_communication(first.kind) || head.fills_gaps;
     load_after(rank, state);
   }

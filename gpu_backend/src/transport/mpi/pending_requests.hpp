@@ -44,7 +44,7 @@ class PendingRequests {
 
   /// Sends a header and a payload that stays as it is until `done`.
   void send(const MpiAddress& to, const MessageHeader& header, const Payload& payload, Done done);
-  /// Sends bytes, which it keeps until then.
+  /// Sends bytes, which it keeps until `done`; the second without telling.
   void send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes, Done done);
   void send_bytes(const MpiAddress& to, std::vector<std::byte> bytes);
   void receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done);

@@ -102,10 +102,10 @@ struct Plan {
 /// The best plans of all there are: a best-first search over bounds that no plan of a group is below, so
 /// none is left out that would be among them.
 ///
-/// A bound on the step is the largest over the ranks of: the way of the first microbatch to the rank, the
-/// computation of the rank and the way back of the last gradient, or its reduction; and then the update. A
-/// bound on memory is the activations that the order of a rank's row keeps alive in any timing. docs/plan.md
-/// has the proofs.
+/// A bound on the step is the largest, over the ranks, of the sum of the way of the first microbatch to the
+/// rank, the computation of the rank, and the way back of the last gradient or its reduction; plus the
+/// update. A bound on memory is what the order of a rank's row keeps in memory in any timing: parameters,
+/// optimizer state, gradients, activations and workspace. docs/plan.md has the proofs.
 ///
 /// Schedules: those of the registry that train synchronously, in whole sequences, and whose order does not
 /// follow costs, with their own settings; the others where `fixed` names them.

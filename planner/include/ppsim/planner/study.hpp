@@ -41,7 +41,7 @@ struct PointResult {
   PointStatus status = PointStatus::impossible;
   std::string reason;          ///< why it is impossible
   std::optional<PlanRow> row;  ///< where it fits
-  /// If it does not fit: a lower bound of its memory in any timing.
+  /// If it does not fit: a lower bound of its memory in any timing, or the peak of its simulated run.
   Bytes min_bytes = 0;
   double gpu_hours = 0;  ///< of a step
 };

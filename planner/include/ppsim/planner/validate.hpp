@@ -99,10 +99,10 @@ struct MeasuredRow {
   return kind != MeasurementKind::llm_foundry;
 }
 
-/// Reads a file of measurements: CSV with a header in any order, and perhaps more columns. A row that lacks
-/// what a simulation needs is a NotRun.
-/// Errors: bad_file naming row and column, for an unknown header, a file without rows, a text where there has
-/// to be a number above 0, an unknown stack.
+/// Reads a file of measurements: CSV with a header in any order, which may have more columns than are needed.
+/// A row that lacks what a simulation needs is a NotRun. Errors: bad_file naming row and column, for an
+/// unknown header, a file without rows, a value that is no number above 0 where there has to be one, an
+/// unknown stack.
 [[nodiscard]] Expected<std::vector<MeasuredRow>> read_measurements(std::string_view text,
                                                                    const std::string& file);
 

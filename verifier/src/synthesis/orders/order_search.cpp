@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::int64_t kLongestWalk = 2'000'000;
 constexpr std::int64_t kFirstSteps = 12;  // of the first walk, for each task
-// The extra cost that a walk accepts at first, in durations, of the walks in turn; a makespan that is longer
-// by one costs four.
+// The extra cost that a walk accepts at first, in mean durations, one for each walk in turn; a makespan that
+// is longer by one costs four.
 constexpr std::array<Slot, 4> kHeats = {4, 0, 16, 48};
 
 }  // namespace

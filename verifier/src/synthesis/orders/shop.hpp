@@ -12,8 +12,8 @@ struct Shop {
   /// Its arguments must outlive it.
   Shop(const ChainModel& chain, const Relaxation& relaxation, const Rooms& rooms, Objective wanted);
 
-  /// Its tasks follow those of `source`, microbatch by microbatch: F and I the stage that they read from, W
-  /// its I. The first F follows nothing.
+  /// Its tasks follow those of `source`, microbatch by microbatch: F and I those of the stage that they read
+  /// from, W those of its I. The first F follows nothing.
   struct Strand {
     int rank = 0;
     int stage = 0;

@@ -20,10 +20,10 @@ struct NaiveRun {
   TimedTrace trace;                       ///< of what completed; Instant{-1,0} elsewhere
 };
 
-/// Runs a Program by the letter of E1 to E9, one instant and one round at a time, with sets and linear scans:
-/// slow, obvious, and written without the execution graph and the wait analysis on it, so that they can be
-/// tested against each other.
-/// With a residency limit the ready instruction of the lowest position takes a free place; a group takes one.
+/// Runs a Program by the letter of E1 to E9, one instant and one delta cycle at a time, with sets and linear
+/// scans: slow, obvious, and written without the execution graph and the wait analysis on it, so that they
+/// can be tested against each other. With a residency limit the ready instruction of the lowest position
+/// takes a free place; a group takes one.
 [[nodiscard]] NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
                                    const CostTable& costs);
 

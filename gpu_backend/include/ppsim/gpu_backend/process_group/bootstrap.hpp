@@ -22,7 +22,7 @@ class BootstrapListener {
   /// Process 0 alone: a process has sent a note. Returns: an error to stop all processes with, or nothing.
   /// Order: notes of one process arrive as it sent them.
   [[nodiscard]] virtual std::optional<Error> on_note(int process, std::string_view note) = 0;
-  /// A process has stopped all, or has died.
+  /// A process has stopped all, or is gone: it has died or does not answer.
   virtual void on_stop(const Error& error) = 0;
 };
 

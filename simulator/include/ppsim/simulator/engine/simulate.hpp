@@ -65,7 +65,7 @@ struct SimulationScratch {
 /// other. Only refers to its parts.
 struct ContendedCosts {
   const CostTable& costs;
-  const CostTable& beside_transfers;  ///< empty: the same; a cost that is less than without counts as that
+  const CostTable& beside_transfers;  ///< empty: the same costs; an entry below that of `costs` counts as it
 
   /// Whether transfers of such a transport slow anything down.
   [[nodiscard]] bool differ_on(const TransportCapabilities& capabilities) const;

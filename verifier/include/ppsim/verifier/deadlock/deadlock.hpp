@@ -32,7 +32,8 @@ struct ResidencyHang {
 
 /// Explains the state in which a run stopped. Without residency limit that state is the same in every timing,
 /// since all waits are conjunctions. The cycle is a shortest one among the waits of that state.
-/// Requires: `order` is run_order(graph) and not complete, and every message and match is matched.
+/// Requires: `order` is run_order(graph) and not complete, and every message and match is complete, with ends
+/// that agree.
 [[nodiscard]] Deadlock explain_deadlock(const Program& program, const ExecutionGraph& graph,
                                         const RunOrder& order);
 
