@@ -51,7 +51,7 @@ def environment(rank: int, port: int, shared: bool) -> dict[str, str]:
 
 
 def run(case: dict[str, Any], options: argparse.Namespace, shared: bool) -> dict[str, Any]:
-    """Returns the answer of rank 0 to a case, or the reason why there is none."""
+    """Returns the answer of rank 0 to a case, or the reason for having none."""
     begin, port = time.monotonic(), free_port()
     command = [sys.executable, __file__, "--case", json.dumps(case), "--backend", options.backend,
                "--device", options.device, "--width", str(options.width), "--rows", str(options.rows)]

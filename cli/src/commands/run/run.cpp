@@ -170,8 +170,8 @@ Expected<int> run(const RunCommandOptions& options, const Output& output) {
     return run_prepared(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
-  // Before processes meet: a process that lacks a library can say so without the others. Bad input is bad on
-  // any machine.
+  // Checked before processes meet, so that one that lacks a library can report it alone. Bad input is an
+  // error on any machine.
   if (const auto good = open_backend(options.device); !good) {
     const auto inputs = check_inputs(options);
     return tl::unexpected(inputs ? good.error() : inputs.error());

@@ -40,7 +40,7 @@ struct Transport {
 /// The first named transport that launches in these orders, and is as eager; empty where none does.
 [[nodiscard]] std::string_view name_of(const TransportCapabilities& capabilities);
 
-/// The memory of the transport of that name; empty where there is no such transport.
+/// The memory of the transport of that name; empty if no transport has it.
 [[nodiscard]] EdgeMemory edge_memory(std::string_view transport);
 
 /// Every wait of all named transports but nccl-one-queue, and the guarantees of none: a proof for it holds on

@@ -23,7 +23,7 @@ enum class ChangeKind : std::uint8_t {
 struct Change {
   ChangeKind kind = ChangeKind::move;
   Place what;           ///< move: the instruction that moves; group: the first of the two
-  Place other;          ///< move: the instruction that it then stands beside; group: the second
+  Place other;          ///< move: the instruction next to which it goes; group: the second
   bool before = false;  ///< move: directly before `other`, else directly behind it
   std::string communicator;
   RankId source;  ///< split, credit: the messages from this rank
