@@ -259,6 +259,35 @@ class Session:
                 "command": shlex.join(relative(sys.argv)),
                 "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
+    @contextlib.contextmanager
+    def clock(self):
+        """Reads the first GPU while something else runs: rows of seconds, clock in MHz, power in W, temperature in degrees C
+        and the mask of reasons why the clock is no higher. They are complete at the end; none without nvidia-smi."""
+        rows = []
+        try:
+            process = subprocess.Popen(
+                ["nvidia-smi", "--id=0", "--query-gpu=clocks.sm,power.draw.instant,temperature.gpu,clocks_event_reasons.active",
+                 "--format=csv,noheader,nounits", "--loop-ms=50"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        except OSError:
+            yield rows
+            return
+        begin = time.monotonic()
+
+        def read():
+            for line in process.stdout:
+                cells = [number_of(cell.strip()) for cell in line.split(",")]
+                if len(cells) == 4:
+                    rows.append([round(time.monotonic() - begin, 3), *cells])
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        try:
+            yield rows
+        finally:
+            process.terminate()
+            process.wait()
+            reader.join()
+
     def check_folder(self):
         """Ends with 1 where results cannot be written."""
         try:
@@ -277,6 +306,14 @@ class Session:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(without_folders(json_text(result)) + "\n")
         os.replace(path + ".new", path)
+
+
+def number_of(text):
+    """A number where the text is one, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def json_text(result):
