@@ -43,9 +43,8 @@ def not_computed(plan: Plan, stage: str) -> Iterator[str]:
         )
     if plan.program.padding:
         yield f"{plan.program.padding} of its microbatches are padding, which no {stage} computes"
-    for name in plan.execution.collectives:
-        if name != "norm":
-            yield f"collective {name} combines shards of a vocabulary, and a {stage} does not say how"
+    for name in plan.execution.exchanges:
+        yield f"collective {name} combines shards of a vocabulary, and a {stage} does not say how"
 
 
 def _refused(why: str, found: str = "", expected: str = "") -> Error:

@@ -98,10 +98,15 @@ class Execution {
     }
     return result;
   }
-  [[nodiscard]] std::vector<std::string> collectives() const {
+  [[nodiscard]] std::vector<std::string> exchanges() const {
     std::vector<std::string> result;
-    for (const Collective& collective : pipeline().spec().collectives) result.push_back(collective.name);
+    for (const Collective& collective : pipeline().spec().collectives) {
+      if (collective.purpose == CollectivePurpose::exchange) result.push_back(collective.name);
+    }
     return result;
+  }
+  [[nodiscard]] bool clips() const {
+    return std::ranges::any_of(pipeline().spec().collectives, &Collective::per_update);
   }
   [[nodiscard]] Ids updates() const {
     return {pipeline().spec().update.begin(), pipeline().spec().update.end()};
@@ -226,7 +231,8 @@ void bind_execution(nb::module_& module) {
       .def_prop_ro("blocks", &Execution::blocks, "Stages that own each parameter block.")
       .def_prop_ro("reduced_each_microbatch", &Execution::reduced_each_microbatch,
                    "Blocks with a REDUCE_GRAD for every microbatch, whose number it has.")
-      .def_prop_ro("collectives", &Execution::collectives, "Their names.")
+      .def_prop_ro("exchanges", &Execution::exchanges, "Names of collectives between parts of sharded stages.")
+      .def_prop_ro("clips", &Execution::clips, "Whether the norm of all gradients is there to clip by.")
       .def_prop_ro("updates", &Execution::updates, "The update that each microbatch feeds.")
       .def_prop_ro("asynchronous", &Execution::asynchronous, "Whether a step makes versions of weights.")
       .def("version", &Execution::version, "stage"_a, "microbatch"_a)

@@ -280,7 +280,7 @@ def _check_updates(plans: list[Plan], optimizer: Optimizer, clip_norm: float | N
     if optimizer is not None and not updates:
         raise Error("the program updates no parameters (OPT) and there is an optimizer", found=f"a {type(optimizer).__name__}",
                     expected="with_=('reduce-grad', 'opt'), or no optimizer")
-    if clip_norm is not None and "norm" not in plans[0].execution.collectives:
+    if clip_norm is not None and not plans[0].execution.clips:
         raise Error("the program has no norm of all gradients to clip by", found=f"clip_norm={clip_norm}",
                     expected="with_=('reduce-grad', 'opt', 'clip'), or no clip_norm")
 

@@ -314,7 +314,7 @@ def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:
     trains = plan.has("B") or plan.has("I")
     if optimizer and trains and not plan.cells("OPT"):
         raise Error("there is an optimizer, and the program updates nothing", expected='with_=("reduce-grad", "opt")')
-    if clips and trains and "norm" not in plan.execution.collectives:
+    if clips and trains and not plan.execution.clips:
         raise Error("there is a clip_norm, and the program has no norm",
                     expected='with_=("reduce-grad", "opt", "clip")')
 
