@@ -16,16 +16,15 @@ double share_off(Nanoseconds simulated, Nanoseconds measured) {
 }
 
 /// Puts what the slowdowns make of the step where it was simulated without them.
-Expected<void> simulate_slowed(const Program& program, const TransportCapabilities& capabilities,
-                               const SlowdownFit& slowdowns, Prediction& prediction) {
-  const AnalyzedProgram analyzed(program, timed(capabilities));
+Expected<void> simulate_slowed(const AnalyzedProgram& analyzed, const SlowdownFit& slowdowns,
+                               Prediction& prediction) {
   const CostTable no_costs;
   PPSIM_ASSIGN_OR_RETURN(const auto run,
                          simulate_on_devices(analyzed, {slowdowns.alone, no_costs}, slowdowns.devices));
   if (!run) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   prediction.undisturbed = {prediction.simulated_step_ns, prediction.simulated_bubble};
   const SizeTable no_sizes;
-  prediction.simulated_step_ns = step_times(program, *run).makespan;
+  prediction.simulated_step_ns = step_times(analyzed.program(), *run).makespan;
   prediction.simulated_bubble = idle_split({analyzed, *run, slowdowns.alone, no_sizes}).bubble();
   return {};
 }
@@ -38,14 +37,14 @@ double Prediction::undisturbed_step_error() const {
   return share_off(undisturbed ? undisturbed->step_ns : simulated_step_ns, measured_step_ns);
 }
 
-Expected<Prediction> predict(const Program& program, const StageModel& model, const RunOptions& run,
+Expected<Prediction> predict(const AnalyzedProgram& analyzed, const StageModel& model, const RunOptions& run,
                              const ExpectedTimes& expected) {
-  PPSIM_RETURN_IF_ERROR(check_costs(expected.costs, program));
-  const auto ran = verify_then_run(program, model, {.run = run, .costs = &expected.costs});
+  PPSIM_RETURN_IF_ERROR(check_costs(expected.costs, analyzed.program()));
+  const auto ran = verify_then_run(analyzed, model, {.run = run, .costs = &expected.costs});
   PPSIM_RETURN_IF_ERROR(ran);
   if (ran->run.outcome == RunOutcome::deadlock) return make_error(ErrorCode::deadlock, "the run hung");
   if (!ran->timed()) return make_error(ErrorCode::bad_argument, "a run without profile has no bubble");
-  const RunComparison comparison = compare_run(program, run.capabilities, *ran);
+  const RunComparison comparison = compare_run(analyzed, *ran);
   Prediction prediction{.step_ns = ran->run.step_ns,
                         .measured_step_ns = ran->measured_step_ns,
                         .simulated_step_ns = ran->simulated_step_ns.value_or(0),
@@ -53,7 +52,7 @@ Expected<Prediction> predict(const Program& program, const StageModel& model, co
                         .simulated_bubble = comparison.simulated.bubble(),
                         .host = ran->run.host};
   if (expected.slowdowns != nullptr)
-    PPSIM_RETURN_IF_ERROR(simulate_slowed(program, run.capabilities, *expected.slowdowns, prediction));
+    PPSIM_RETURN_IF_ERROR(simulate_slowed(analyzed, *expected.slowdowns, prediction));
   return prediction;
 }
 

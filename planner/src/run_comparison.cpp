@@ -103,10 +103,8 @@ class GapWalk {
 
 IdleSplit idle_split(const TimedRun& run) { return GapWalk(run).walk(); }
 
-RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
-                          const VerifiedRun& run) {
+RunComparison compare_run(const AnalyzedProgram& analyzed, const VerifiedRun& run) {
   const TimedTrace& measured = run.compared_trace();
-  const AnalyzedProgram analyzed(program, timed(capabilities));
   std::map<OpKind, KindComparison> kinds;
   const auto of = [&](OpKind kind) -> KindComparison& {
     KindComparison& found = kinds[kind];

@@ -118,8 +118,11 @@ Expected<void> foretell(const StepSimulator& simulator, const DisturbedSteps* di
 
 }  // namespace
 
-Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const AnalyzedProgram analyzed(program, timed(options.run.capabilities));
+Expected<void> predict_steps(const AnalyzedProgram& ran, const VerifiedRunOptions& options,
+                             VerifiedRun& result) {
+  // A run that was not proved may have finished although waits that may occur would have kept it from it.
+  const AnalyzedProgram analyzed =
+      ran.order().complete ? ran : AnalyzedProgram(ran.program(), timed(ran.capabilities()));
   auto compiled = compile(analyzed);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(analyzed, *std::move(compiled));

@@ -38,33 +38,31 @@ std::string_view name_of_transport(const RunOptions& run) {
   return run.processes == nullptr ? "in-process" : "mpi";
 }
 
-Expected<Certificate> prove(const Program& program, const StageModel& model,
-                            const VerifiedRunOptions& options) {
+Expected<Certificate> prove(const PreparedRun& run, const VerifiedRunOptions& options) {
   VerifyOptions asked;
   asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::tensor_use,
                       Property::memory};
-  asked.capabilities = capabilities_of(options.run);
-  asked.sizes = sizes_on(options.run.backend, model, program.pipeline());
+  asked.capabilities = run.analyzed().capabilities();
+  asked.sizes = run.sizes();
   asked.timeout_s = options.verify_timeout_s;
-  const AnalyzedProgram analyzed(program, asked.capabilities);
-  const VerifyReport report = verify(analyzed, asked);
+  const VerifyReport report = verify(run.analyzed(), asked);
   for (const PropertyResult& result : report.results) {
-    if (!std::holds_alternative<Proved>(result.verdict)) return tl::unexpected(refutation(program, result));
+    if (!std::holds_alternative<Proved>(result.verdict))
+      return tl::unexpected(refutation(run.program(), result));
   }
-  auto certificate = make_certificate(analyzed, asked, report);
+  auto certificate = make_certificate(run.analyzed(), asked, report);
   if (certificate) certificate->transport = name_of_transport(options.run);
   return certificate;
 }
 
 /// On several processes one proves for all, and each checks what it gets before it runs.
-Expected<Certificate> prove_together(const Program& program, const StageModel& model,
-                                     const VerifiedRunOptions& options) {
+Expected<Certificate> prove_together(const PreparedRun& run, const VerifiedRunOptions& options) {
   Bootstrap* const processes = options.run.processes;
-  if (processes == nullptr) return prove(program, model, options);
+  if (processes == nullptr) return prove(run, options);
   std::string proof;
   if (processes->process() == 0) {
     const std::jthread at_work = processes->at_work();  // which rightly takes long
-    const auto certificate = prove(program, model, options);
+    const auto certificate = prove(run, options);
     if (certificate) {
       proof = to_json(*certificate);
     } else {
@@ -75,13 +73,6 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
   if (all) return certificate_from_json(all->front(), "the certificate of process 0");
   static_cast<void>(processes->resume());  // the error tells; a process that is gone stays so
   return tl::unexpected(all.error());
-}
-
-/// Checks that the backend can compute the pipeline: kernels do what a CPU may be unable to.
-Expected<void> check_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
-  const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;
-  if (kernels) return model.on_gpu()->check(pipeline);
-  return arithmetic_of(model).and_then([&](const CpuStageModel* cpu) { return cpu->check(pipeline); });
 }
 
 /// True where gradients of the backend have the size of those of the reference on the CPU.
@@ -100,7 +91,8 @@ Expected<void> check_comparable(const Program& program, const StageModel& model,
                                 const BackendOptions& backend) {
   if (std::holds_alternative<EmulatedOptions>(backend))
     return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
-  PPSIM_RETURN_IF_ERROR(check_on(CpuOptions{}, model, program.pipeline()));
+  PPSIM_ASSIGN_OR_RETURN(const auto cpu, arithmetic_of(model));
+  PPSIM_RETURN_IF_ERROR(cpu->check(program.pipeline()));
   if (!comparable_gradients(program.pipeline(), model, backend))
     return make_error(ErrorCode::bad_argument,
                       "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");
@@ -132,9 +124,8 @@ Expected<void> compare_gradients(const Program& program, const CpuStageModel& mo
 
 }  // namespace
 
-Expected<double> default_deadline_s(const Program& program, const TransportCapabilities& capabilities,
-                                    const CostTable& costs) {
-  PPSIM_ASSIGN_OR_RETURN(const auto trace, simulate_program(program, capabilities, costs));
+Expected<double> default_deadline_s(const AnalyzedProgram& analyzed, const CostTable& costs) {
+  PPSIM_ASSIGN_OR_RETURN(const auto trace, simulate_beside_transfers(analyzed, {costs, CostTable()}));
   if (!trace) return 0.0;
   Nanoseconds makespan = 0;
   for (const Span& span : trace->spans) makespan = std::max(makespan, span.end.time);
@@ -156,8 +147,9 @@ GradientVerdict judge_gradients(double difference, double largest, double unit_r
              : GradientVerdict::wrong;
 }
 
-Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
+Expected<VerifiedRun> verify_then_run(const AnalyzedProgram& analyzed, const StageModel& model,
                                       const VerifiedRunOptions& options) {
+  const Program& program = analyzed.program();
   VerifiedRun result;
   RunOptions run = options.run;
   run.capabilities = capabilities_of(run);
@@ -166,25 +158,17 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
       return steps.action_times(static_cast<std::uint64_t>(step));
     };
   }
-  if (options.compare) {
-    PPSIM_RETURN_IF_ERROR(check_comparable(program, model, run.backend));
-  }
-  PPSIM_RETURN_IF_ERROR(check_on(run.backend, model, program.pipeline()));
-  PPSIM_RETURN_IF_ERROR(model.check_actions(program));
-  const SizeTable sizes = sizes_on(run.backend, model, program.pipeline());
-  PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, run));
+  const auto comparable = options.compare ? check_comparable(program, model, run.backend) : Expected<void>();
+  PPSIM_ASSIGN_OR_RETURN(const auto prepared, PreparedRun::make(analyzed, model, run, comparable));
   if (run.unverified) {
-    PPSIM_RETURN_IF_ERROR(require_well_formed({program, run.capabilities}));
+    PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
   }
-  if (run.certificate == nullptr && !run.unverified) {
-    PPSIM_ASSIGN_OR_RETURN(auto certificate, prove_together(program, model, options));
-    result.certificate = std::move(certificate);
-    run.certificate = &*result.certificate;
-  } else if (run.certificate != nullptr) {
+  if (run.certificate != nullptr) {
     result.certificate = *run.certificate;
+  } else if (!run.unverified) {
+    PPSIM_ASSIGN_OR_RETURN(result.certificate, prove_together(prepared, options));
   }
-  PPSIM_ASSIGN_OR_RETURN(auto executed, execute(program, model, run));
-  result.run = std::move(executed);
+  PPSIM_ASSIGN_OR_RETURN(result.run, execute(prepared, result.certificate ? &*result.certificate : nullptr));
   if (result.certificate) {
     for (const MemoryWitness& witness : result.certificate->memory) {
       result.proved_bytes.resize(as_size(program.pipeline().ranks()));
@@ -193,12 +177,17 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   }
   const bool follows = run.processes != nullptr && run.processes->process() > 0;
   if (follows || result.run.outcome == RunOutcome::deadlock) return result;
-  PPSIM_RETURN_IF_ERROR(predict_steps(program, options, result));
+  PPSIM_RETURN_IF_ERROR(predict_steps(analyzed, options, result));
   if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {
     PPSIM_RETURN_IF_ERROR(compare_gradients(program, *model.on_cpu(), {run, result}));
   }
   return result;
+}
+
+Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
+                                      const VerifiedRunOptions& options) {
+  return verify_then_run(AnalyzedProgram(program, capabilities_of(options.run)), model, options);
 }
 
 }  // namespace ppsim::planner

@@ -232,6 +232,26 @@ TEST(SeveralProcesses, WhoIsAboutToRunSomethingElseIsNamed) {
   EXPECT_NE(result.error().message.find("process 1 is about to run with other options"), std::string::npos);
 }
 
+/// Nobody waits for it, and nobody proves anything for a run that cannot be.
+TEST(SeveralProcesses, OneThatCannotRunStopsAllBeforeTheProof) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  VerifiedRunOptions options = on_all_processes();
+  if (world->process() == 1) options.run.steps = 0;
+  const auto result = verify_then_run(lower(schedule, {}).value(), test::LinearModel(), options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  EXPECT_NE(result.error().message.find("a run has at least 1 step"), std::string::npos);
+}
+
+TEST(SeveralProcesses, OneThatCannotCompareTellsAll) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  VerifiedRunOptions options = on_all_processes();
+  if (world->process() == 1) options.run.backend = EmulatedOptions{};
+  const auto result = verify_then_run(lower(schedule, {}).value(), test::LinearModel(), options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("an emulated run has no gradients to compare"), std::string::npos);
+}
+
 TEST(SeveralProcesses, WhoIsAboutToComputeAnotherModelIsNamed) {
   const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
   const Program program = lower(schedule, {}).value();

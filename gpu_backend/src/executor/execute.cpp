@@ -13,6 +13,7 @@
 #include "executor/gpu/gpu_execute.hpp"
 #include "kept_traces.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/agreement.hpp"
 #include "process_group/team.hpp"
 #include "process_group/transport_maker.hpp"
@@ -25,12 +26,12 @@ namespace {
 /// Runs the steps of one Program on one backend.
 class Executor {
  public:
-  Executor(const Backend& backend, const RunInput& input)
+  Executor(const Backend& backend, const RunInput& input, const PreparedRun& run)
       : program_(input.program),
         options_(input.options),
         times_(input.times),
-        analyzed_(program_, options_.capabilities),
-        memory_(plan_memory(analyzed_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
+        analyzed_(run.analyzed()),
+        memory_(plan_memory(analyzed_, run.sizes(), options_.memory_limit)),
         queues_(rank_queues(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
@@ -209,7 +210,7 @@ class Executor {
   const Program& program_;
   const RunOptions& options_;
   ActionTimes& times_;
-  AnalyzedProgram analyzed_;
+  const AnalyzedProgram& analyzed_;
   MemoryPlan memory_;
   std::vector<RankQueue> queues_;
   std::unique_ptr<Worker> worker_;
@@ -221,28 +222,15 @@ class Executor {
   std::vector<StepBegin> begins_;  ///< per finished step
 };
 
-Expected<RunResult> execute_here(const Program& program, const StageModel& model, const RunOptions& options) {
-  if (std::holds_alternative<CudaOptions>(options.backend)) {
-    if (options.action_times)
-      return make_error(ErrorCode::bad_argument, "actions on a GPU take the time that they need");
-    if (model.on_gpu() == nullptr) {
-      return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
-    }
-    return execute_on_gpu({program, *model.on_gpu(), options, model.identity()});
-  }
+Expected<RunResult> execute_here(const PreparedRun& run, const Certificate* certificate) {
+  PPSIM_RETURN_IF_ERROR(admit(run, certificate));
+  const RunOptions& options = run.options();
+  if (std::holds_alternative<CudaOptions>(options.backend)) return execute_on_gpu(run);
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
-  PPSIM_RETURN_IF_ERROR(check_in_process(options.capabilities));
-  PPSIM_ASSIGN_OR_RETURN(const auto arithmetic, arithmetic_of(model));
-  PPSIM_RETURN_IF_ERROR(model.check(program.pipeline()));
-  PPSIM_RETURN_IF_ERROR(model.check_actions(program));
-  const SizeTable sizes = model.sizes(program.pipeline());
-  PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, options));
-  PPSIM_ASSIGN_OR_RETURN(const auto here, ranks_here(program, options));
-  PPSIM_RETURN_IF_ERROR(admit(program, sizes, options));
   try {
-    ActionTimes times(program, options);
-    const RunInput input{program, *arithmetic, options, here, times};
-    return Executor(*backend, input).run();
+    ActionTimes times(run.program(), options);
+    const RunInput input{run.program(), *run.model().on_cpu(), options, run.here(), times};
+    return Executor(*backend, input, run).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {
@@ -263,8 +251,16 @@ SizeTable sizes_on(const BackendOptions& backend, const StageModel& model, const
   return kernels ? model.on_gpu()->sizes(pipeline) : model.sizes(pipeline);
 }
 
+Expected<RunResult> execute(const PreparedRun& run, const Certificate* certificate) {
+  auto result = execute_here(run, certificate);
+  end_together(run.options().processes, result ? nullptr : &result.error());
+  return result;
+}
+
 Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
-  return end_together(options.processes, execute_here(program, model, options));
+  PPSIM_ASSIGN_OR_RETURN(const auto run,
+                         PreparedRun::make({program, capabilities_of(options)}, model, options));
+  return execute(run, options.certificate);
 }
 
 }  // namespace ppsim::gpu_backend

@@ -9,19 +9,12 @@
 
 namespace ppsim::gpu_backend {
 
-/// The ranks of this process: [begin, end).
-struct RankRange {
-  int begin = 0;
-  int end = 0;
-  [[nodiscard]] bool has(RankId rank) const { return rank.value() >= begin && rank.value() < end; }
-};
-
 /// A Program to run, its arithmetic and options, and the part of it that runs here.
 struct RunInput {
   const Program& program;
   const CpuStageModel& model;
   const RunOptions& options;
-  RankRange here;
+  LocalRanks here;
   ActionTimes& times;
 };
 

@@ -38,17 +38,44 @@ constexpr std::array kNames = {"another backend", "another program", "another mo
                                "other options"};
 using Fingerprint = std::array<std::string, kNames.size()>;
 
-Fingerprint fingerprint_of(const std::string& bytes) {
+/// An answer to the others: why this process cannot run, or what it is about to run.
+using Answer = tl::expected<Fingerprint, Error>;
+
+std::string bytes_of(const Answer& answer) {
+  ByteWriter writer;
+  writer.put(answer.has_value());
+  if (answer) {
+    for (const std::string& text : *answer) writer.put_text(text);
+  } else {
+    writer.put(answer.error().code).put_text(to_string(answer.error()));
+  }
+  return writer.take();
+}
+
+Answer answer_of(const std::string& bytes) {
   ByteReader reader(bytes);
+  if (!reader.get<bool>()) {
+    const auto code = reader.get<ErrorCode>();
+    return make_error(code, std::string(reader.get_text()));
+  }
   Fingerprint result;
   for (std::string& text : result) text = reader.get_text();
   return result;
 }
 
 Expected<void> compare(const std::vector<std::string>& all) {
-  const Fingerprint first = fingerprint_of(all.front());
-  for (std::size_t process = 1; process < all.size(); ++process) {
-    const Fingerprint other = fingerprint_of(all[process]);
+  std::vector<Fingerprint> found;
+  for (std::size_t process = 0; process < all.size(); ++process) {
+    const Answer answer = answer_of(all[process]);
+    if (!answer) {
+      return make_error(answer.error().code,
+                        "process " + std::to_string(process) + ": " + answer.error().message);
+    }
+    found.push_back(*answer);
+  }
+  const Fingerprint& first = found.front();
+  for (std::size_t process = 1; process < found.size(); ++process) {
+    const Fingerprint& other = found[process];
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       if (other[i] == first[i]) continue;
       return make_error(ErrorCode::refused, "process " + std::to_string(process) + " is about to run with " +
@@ -61,19 +88,21 @@ Expected<void> compare(const std::vector<std::string>& all) {
 
 }  // namespace
 
-Expected<void> agree(const Program& program, const ModelIdentity& model, const RunOptions& options) {
-  if (options.processes == nullptr) return {};
-  ByteWriter writer;
-  const Fingerprint own{std::string(backend_name(options.backend)), program_hash(program), model.text,
-                        sizes_hash(model.sizes), options_text(options)};
-  for (const std::string& text : own) writer.put_text(text);
-  PPSIM_ASSIGN_OR_RETURN(const auto all, options.processes->allgather(writer.take(), timeout_of(options)));
-  return compare(all);
+Expected<void> agree(const Expected<void>& checked, const RunIdentity& run, const RunOptions& options) {
+  if (options.processes == nullptr) return checked;
+  const Answer own = checked.map([&] {
+    return Fingerprint{std::string(backend_name(options.backend)), program_hash(run.program), run.model,
+                       sizes_hash(run.sizes), options_text(options)};
+  });
+  const auto all = options.processes->allgather(bytes_of(own), timeout_of(options));
+  if (!all) end_together(options.processes, &all.error());
+  if (!checked) return checked;
+  return all ? compare(*all) : tl::unexpected(all.error());
 }
 
-Expected<RankRange> ranks_here(const Program& program, const RunOptions& options) {
+Expected<LocalRanks> ranks_here(const Program& program, const RunOptions& options) {
   const int ranks = program.pipeline().ranks();
-  if (options.processes == nullptr) return RankRange{0, ranks};
+  if (options.processes == nullptr) return LocalRanks{0, ranks};
   const int processes = options.processes->size();
   if (ranks % processes != 0) {
     return make_error(
@@ -83,14 +112,22 @@ Expected<RankRange> ranks_here(const Program& program, const RunOptions& options
   }
   const int each = ranks / processes;
   const int first = options.processes->process() * each;
-  return RankRange{first, first + each};
+  return LocalRanks{first, first + each};
 }
 
-std::string process_text(int process, RankRange ranks) {
+std::string process_text(int process, LocalRanks ranks) {
   const std::string first = std::to_string(ranks.begin);
   const std::string last = std::to_string(ranks.end - 1);
   return "process " + std::to_string(process) +
          (first == last ? " (rank " + first + ")" : " (ranks " + first + " to " + last + ")");
+}
+
+void end_together(Bootstrap* processes, const Error* error) {
+  if (processes == nullptr) return;
+  if (error != nullptr)
+    processes->stop({error->code, "process " + std::to_string(processes->process()) + ": " + error->message});
+  // Nobody waits for this run any more; the next one starts afresh, unless somebody is gone for good.
+  static_cast<void>(processes->resume());
 }
 
 }  // namespace ppsim::gpu_backend

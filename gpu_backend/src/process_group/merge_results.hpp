@@ -17,7 +17,7 @@ struct StepBegin {
 /// Which part of a run is here. `begins`: of every step, also where its trace is not kept.
 struct PartOfRun {
   const Program& program;
-  RankRange here;
+  LocalRanks here;
   const std::vector<StepBegin>& begins;
 };
 

@@ -97,7 +97,7 @@ void Peers::throw_if_stopped() {
   if (stopped_) fail(stop_reason());
 }
 
-RankRange Peers::ranks_of(int process) const {
+LocalRanks Peers::ranks_of(int process) const {
   const int each = in_.here.end - in_.here.begin;
   return {process * each, (process + 1) * each};
 }
@@ -182,7 +182,7 @@ std::vector<Wait> Peers::report() {
   if (states_.empty()) return {};
   std::vector<RankQueue> queues;
   for (const int process : final_states_) {
-    const RankRange ranks = ranks_of(process);
+    const LocalRanks ranks = ranks_of(process);
     for (RankQueue& queue : rank_queues(in_.program, ranks.begin, ranks.end))
       queues.push_back(std::move(queue));
   }
@@ -216,21 +216,10 @@ void Peers::put_together(RunResult& result, const std::string& own) {
   if (!clocks) fail(clocks.error());
   result.processes.clear();
   for (int p = 0; p < in_.processes->size(); ++p) {
-    const RankRange ranks = ranks_of(p);
+    const LocalRanks ranks = ranks_of(p);
     result.processes.push_back({RankId(ranks.begin), ranks.end - ranks.begin, (*clocks)[as_size(p)]});
   }
   merge_results(result, in_.program, *parts);
-}
-
-Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> result) {
-  if (processes == nullptr) return result;
-  if (!result) {
-    const Error& error = result.error();
-    processes->stop({error.code, "process " + std::to_string(processes->process()) + ": " + error.message});
-  }
-  // Nobody waits for this run any more; the next one starts afresh, unless somebody is gone for good.
-  static_cast<void>(processes->resume());
-  return result;
 }
 
 }  // namespace ppsim::gpu_backend

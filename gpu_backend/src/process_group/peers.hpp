@@ -21,7 +21,7 @@ namespace ppsim::gpu_backend {
 struct PeersSetup {
   const Program& program;
   const ExecutionGraph& graph;
-  RankRange here;
+  LocalRanks here;
   Bootstrap* processes = nullptr;
   Timeout timeout = {};                   ///< outside of steps
   std::function<void()> on_stop = [] {};  ///< when all stop; mostly from another thread
@@ -87,7 +87,7 @@ class Peers final : public BootstrapListener {
   void on_stop(const Error& error) override;
 
  private:
-  [[nodiscard]] RankRange ranks_of(int process) const;
+  [[nodiscard]] LocalRanks ranks_of(int process) const;
   void put_together(RunResult& result, const std::string& own);
   void wait_for_final_states(std::unique_lock<std::mutex>& lock);
 
@@ -105,8 +105,5 @@ class Peers final : public BootstrapListener {
   std::set<int> silent_;                  ///< who is there and has not
   std::vector<InstructionState> own_;     ///< of all instructions as this process knows them, after a stop
 };
-
-/// Ends a run with the others: a process that has failed stops them, and the next run starts afresh.
-[[nodiscard]] Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> result);
 
 }  // namespace ppsim::gpu_backend

@@ -2,8 +2,10 @@
 
 #include <sstream>
 
+#include "executor/admission.hpp"
 #include "executor/gpu/gpu_execute.hpp"
-#include "process_group/peers.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
+#include "process_group/agreement.hpp"
 #include "support/fake_gpu/stages.hpp"
 
 namespace ppsim::test {
@@ -33,7 +35,12 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   GpuApi api = gpu.api();
   if (options.tamper) options.tamper(api);
   const auto kernels = make(api);
-  auto result = end_together(run.processes, execute_on_gpu(api, {program, *kernels, run}));
+  auto result = PreparedRun::make({program, capabilities_of(run)}, *kernels, run)
+                    .and_then([&](const PreparedRun& prepared) -> Expected<RunResult> {
+                      PPSIM_RETURN_IF_ERROR(admit(prepared, nullptr));
+                      return execute_on_gpu(api, prepared);
+                    });
+  end_together(run.processes, result ? nullptr : &result.error());
   if (run.processes == nullptr) gpu.check_teardown();
   return result;
 }

@@ -28,7 +28,7 @@ CostTable predicted_costs() {
 TEST(Prediction, IsTheSimulatedStepBesideTheMedianOne) {
   const Program program = test::two_rank_step();
   const RunOptions run{.backend = EmulatedOptions{predicted_costs()}, .steps = 3};
-  const auto found = predict(program, NullModel(), run, {predicted_costs()});
+  const auto found = predict({program, run.capabilities}, NullModel(), run, {predicted_costs()});
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_EQ(found->step_ns.size(), 3U);
   // F, a transfer, F, B, a transfer, B; two ranks of it are busy for 6 of 16.
@@ -49,7 +49,7 @@ TEST(Prediction, NeedsTheCostsOfEveryAction) {
     for (const auto& [key, cost] : costs.entries()) {
       if (key != left_out) others.set(key, cost);
     }
-    const auto found = predict(program, NullModel(), run, {others});
+    const auto found = predict({program, run.capabilities}, NullModel(), run, {others});
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().code, ErrorCode::bad_argument);
     EXPECT_TRUE(found.error().place.found.starts_with("no cost of " + std::string(info(left_out.kind).text) +

@@ -67,7 +67,7 @@ TEST(RunComparison, CountsEveryKindAndTransfersByTheirSend) {
   const Program program = test::two_rank_step();
   VerifiedRunOptions options;
   options.run.steps = 3;
-  const RunComparison comparison = compare_run(program, rendezvous(), run_null(program, options));
+  const RunComparison comparison = compare_run({program, rendezvous()}, run_null(program, options));
   std::vector<OpKind> kinds;
   for (const KindComparison& kind : comparison.kinds) kinds.push_back(kind.kind);
   EXPECT_EQ(kinds, (std::vector<OpKind>{forward, backward, send_forward, send_backward}));
@@ -84,7 +84,7 @@ TEST(RunComparison, NamesAKindThatNothingWasMeasuredOf) {
       if (kind == send_forward || kind == recv_forward) trace.spans[id] = {{-1, 0}, {-1, 0}};
     }
   }
-  const RunComparison comparison = compare_run(program, rendezvous(), run);
+  const RunComparison comparison = compare_run({program, rendezvous()}, run);
   ASSERT_EQ(comparison.kinds.size(), 4U);
   EXPECT_EQ(comparison.kinds[2].kind, send_forward);
   EXPECT_EQ(comparison.kinds[2].count, 0);
@@ -102,7 +102,7 @@ TEST(VerifiedRun, GivenCostsPredictTheMedianStep) {
   std::vector<Nanoseconds> steps = result.run.step_ns;
   std::sort(steps.begin(), steps.end());
   EXPECT_EQ(result.measured_step_ns, steps[2]);
-  const RunComparison comparison = compare_run(program, rendezvous(), result);
+  const RunComparison comparison = compare_run({program, rendezvous()}, result);
   EXPECT_EQ(comparison.kinds[1].simulated, 40);
   EXPECT_EQ(comparison.simulated.busy, 60);
 }

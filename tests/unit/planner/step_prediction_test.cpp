@@ -24,7 +24,7 @@ VerifiedRun untimed(const Program& program) {
 TEST(StepPrediction, WithoutTimesNothingIsSimulatedButTheMedianStepIsMeasured) {
   const Program program = test::two_rank_step();
   VerifiedRun run = untimed(program);
-  ASSERT_TRUE(predict_steps(program, {}, run));
+  ASSERT_TRUE(predict_steps({program, rendezvous()}, {}, run));
   EXPECT_EQ(run.measured_step_ns, 80);
   EXPECT_EQ(run.predicted_steps, 3U);
   EXPECT_FALSE(run.simulated_step_ns);
@@ -37,7 +37,7 @@ TEST(StepPrediction, GivenCostsSimulateAStepWithoutTimes) {
   const CostTable costs = test::cost_table(
       {{forward, -1, 10}, {backward, -1, 20}, {send_forward, -1, 3}, {send_backward, -1, 4}});
   VerifiedRun run = untimed(program);
-  ASSERT_TRUE(predict_steps(program, {.costs = &costs}, run));
+  ASSERT_TRUE(predict_steps({program, rendezvous()}, {.costs = &costs}, run));
   EXPECT_EQ(run.measured_step_ns, 80);
   EXPECT_EQ(run.simulated_step_ns, 67);
   EXPECT_FALSE(run.repeated_step_ns);

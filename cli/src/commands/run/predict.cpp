@@ -97,11 +97,10 @@ int ranks_per_device(const PredictOptions& options, int ranks) {
 
 /// Runs and simulates a Program, with the slowdowns of the calibration for `ranks_per_device` ranks that
 /// share a device.
-Expected<Prediction> predicted(const Setting& setting, const Program& program, int ranks_per_device) {
+Expected<Prediction> predicted(const Setting& setting, const AnalyzedProgram& program, int ranks_per_device) {
   RunOptions run = setting.run;
   if (!setting.options.deadline_s) {
-    PPSIM_ASSIGN_OR_RETURN(const auto deadline_s,
-                           default_deadline_s(program, run.capabilities, setting.tables.costs));
+    PPSIM_ASSIGN_OR_RETURN(const auto deadline_s, default_deadline_s(program, setting.tables.costs));
     run.deadline_s = deadline_s;
   }
   if (!setting.slowdowns) return predict(program, setting.model, run, {setting.tables.costs, nullptr});
@@ -140,7 +139,7 @@ Point point_of(const Setting& setting, const std::string& name) {
   const int sharing = ranks_per_device(setting.options, point.ranks);
   if (setting.slowdowns || sharing > 1) point.ranks_per_device = sharing;
   point.kernels = kernels_text(setting.options.measurement.device, setting.model, program->pipeline());
-  point.prediction = predicted(setting, *program, sharing);
+  point.prediction = predicted(setting, {*program, setting.run.capabilities}, sharing);
   if (point.prediction && !setting.slowdowns && sharing > 1) point.note = kNoSlowdowns;
   return point;
 }

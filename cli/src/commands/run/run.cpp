@@ -48,8 +48,7 @@ bool has_reference(const RunCommandOptions& options) {
 
 /// The Program that ran, and the device.
 struct Ran {
-  const Program& program;
-  TransportCapabilities capabilities;
+  const AnalyzedProgram& analyzed;
   SizeTable sizes;
   int replicas = 1;
   std::string kernels = {};
@@ -59,17 +58,15 @@ int report_run(const RunCommandOptions& options, const Ran& ran, const VerifiedR
                const Output& output) {
   const int code = result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
   if (output.silent) return code;
-  const AnalyzedProgram analyzed(ran.program, ran.capabilities);
-  const TimedRun view{analyzed, result.compared_trace(), result.costs, ran.sizes, true};
-  RunReport summary{options.device.backend, options.device.transport, ran.program, result,
+  const TimedRun view{ran.analyzed, result.compared_trace(), result.costs, ran.sizes, true};
+  RunReport summary{options.device.backend, options.device.transport, ran.analyzed.program(), result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;
   summary.seed = options.disturbances.seed;
   summary.kernels = ran.kernels;
   summary.exact = options.model.arithmetic == "integer";
   std::optional<RunComparison> comparison;
-  if (options.compare)
-    summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
+  if (options.compare) summary.comparison = &comparison.emplace(compare_run(ran.analyzed, result));
   const auto written =
       write_outputs(options, view, result, output);  // before a reader of stdout may end this
   if (!written) std::cerr << "ppsim: " << written.error() << '\n';
@@ -102,16 +99,18 @@ Expected<int> print_sbatch(const RunCommandOptions& options, const Output& outpu
   PPSIM_RETURN_IF_ERROR(check_batch(options));
   PPSIM_RETURN_IF_ERROR(check_algorithms(options.device));
   PPSIM_ASSIGN_OR_RETURN(const auto prepared, prepare(options));
-  PPSIM_RETURN_IF_ERROR(check_backend_of(options.device, *prepared.model, prepared.program.pipeline()));
-  PPSIM_ASSIGN_OR_RETURN(const auto script, sbatch_script({.name = prepared.subject.name,
-                                                           .ranks = prepared.program.pipeline().ranks(),
-                                                           .ranks_per_node = options.ranks_per_node,
-                                                           .ranks_per_gpu = options.device.ranks_per_device,
-                                                           .on_gpus = options.device.backend == "cuda",
-                                                           .one_process = options.device.backend == "cuda" &&
-                                                                          !is_by_nccl(options.device),
-                                                           .transport_given = options.transport_given},
-                                                          output.arguments));
+  PPSIM_RETURN_IF_ERROR(
+      check_backend_of(options.device, *prepared.model, prepared.analyzed.program().pipeline()));
+  PPSIM_ASSIGN_OR_RETURN(
+      const auto script,
+      sbatch_script({.name = prepared.subject.name,
+                     .ranks = prepared.analyzed.program().pipeline().ranks(),
+                     .ranks_per_node = options.ranks_per_node,
+                     .ranks_per_gpu = options.device.ranks_per_device,
+                     .on_gpus = options.device.backend == "cuda",
+                     .one_process = options.device.backend == "cuda" && !is_by_nccl(options.device),
+                     .transport_given = options.transport_given},
+                    output.arguments));
   if (output.json) {
     output.print({{"script", script}});
   } else {
@@ -129,7 +128,7 @@ Expected<int> run_prepared(const RunCommandOptions& options, const Output& outpu
   PPSIM_RETURN_IF_ERROR(check_outputs(outputs));
   PPSIM_ASSIGN_OR_RETURN(auto prepared, prepare(options));
   note_assumed_communicators(prepared.subject, output);
-  const Program& program = prepared.program;
+  const Pipeline& pipeline = prepared.analyzed.program().pipeline();
   RunOptions& run = prepared.run;
   if (prepared.certificate) run.certificate = &*prepared.certificate;
   run.certificate_file = options.certificate;
@@ -143,17 +142,16 @@ Expected<int> run_prepared(const RunCommandOptions& options, const Output& outpu
                                .compare = run.gradients && has_reference(options),
                                .costs = has_given_costs(options) ? prepared.subject.cost_table() : nullptr,
                                .disturbed = prepared.disturbed ? &*prepared.disturbed : nullptr};
-  const auto result = verify_then_run(program, model, how);
+  const auto result = verify_then_run(prepared.analyzed, model, how);
   const auto kept = algorithms.keep();  // of a run that fails, too
   if (!result && processes != nullptr) return tl::unexpected(result.error());
   if (!result) return report_on(run.capabilities, result.error(), output);
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*result, output);
   PPSIM_RETURN_IF_ERROR(kept);
-  return report_run(
-      options,
-      {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()), prepared.subject.replicas,
-       algorithms.added_to(kernels_text(options.device, model, program.pipeline()))},
-      *result, output);
+  return report_run(options,
+                    {prepared.analyzed, sizes_on(run.backend, model, pipeline), prepared.subject.replicas,
+                     algorithms.added_to(kernels_text(options.device, model, pipeline))},
+                    *result, output);
 }
 
 /// Checks the inputs of a run that do not depend on the machine.

@@ -96,8 +96,7 @@ Expected<void> set_deadline(const RunCommandOptions& options, Prepared& prepared
     rule.times = computes ? rule.times : 0;
     return {};
   }
-  PPSIM_ASSIGN_OR_RETURN(rule.first_s,
-                         default_deadline_s(prepared.program, prepared.run.capabilities, *costs));
+  PPSIM_ASSIGN_OR_RETURN(rule.first_s, default_deadline_s(prepared.analyzed, *costs));
   rule.more_s = rule.first_s;
   rule.times = 0;
   return {};
@@ -144,8 +143,9 @@ Expected<Prepared> prepare(const RunCommandOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(auto certificate, certificate_of(options));
   PPSIM_ASSIGN_OR_RETURN(auto run, run_options(options, subject));
   PPSIM_ASSIGN_OR_RETURN(auto disturbed, disturbed_steps(options, subject, program, run.capabilities));
-  Prepared prepared{std::move(subject),     std::move(program), std::move(model),
-                    std::move(certificate), std::move(run),     std::move(disturbed)};
+  AnalyzedProgram analyzed(std::move(program), run.capabilities);
+  Prepared prepared{std::move(subject),     std::move(analyzed), std::move(model),
+                    std::move(certificate), std::move(run),      std::move(disturbed)};
   PPSIM_RETURN_IF_ERROR(set_deadline(options, prepared));
   return prepared;
 }

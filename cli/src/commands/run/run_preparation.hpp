@@ -44,7 +44,7 @@ struct RunCommandOptions {
 /// All that a run needs but the processes and the devices.
 struct Prepared {
   Subject subject;
-  Program program;
+  AnalyzedProgram analyzed;  ///< the Program on the transport of the run
   std::unique_ptr<StageModel> model;
   std::optional<Certificate> certificate;
   RunOptions run;

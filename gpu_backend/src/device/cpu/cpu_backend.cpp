@@ -154,7 +154,7 @@ class CpuWorker final : public Worker {
   [[nodiscard]] RankActions& of(RankId rank) { return ranks_[number(rank)]; }
 
   const RunOptions& options_;
-  RankRange here_;
+  LocalRanks here_;
   const MemoryPlan& memory_;
   SizeTable sizes_;
   std::deque<HostDevice> devices_;

@@ -1,9 +1,6 @@
 #include "gpu_admission.hpp"
 
-#include "executor/admission.hpp"
-#include "ppsim/core/execution/analyzed_program.hpp"
-#include "ppsim/gpu_backend/executor/backends.hpp"
-#include "process_group/agreement.hpp"
+#include <string>
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -18,8 +15,7 @@ Expected<void> check_capabilities(const TransportCapabilities& capabilities) {
   return {};
 }
 
-Expected<void> check_graph(const Program& program, const RunOptions& run) {
-  const auto& options = std::get<CudaOptions>(run.backend);
+Expected<void> check_capturable(const Program& program, const CudaOptions& options) {
   if (options.transport == CudaTransport::nccl && options.one_hardware_queue) {
     return make_error(ErrorCode::bad_argument,
                       "with one hardware queue nothing tells in which order the branches of a graph enter it",
@@ -30,8 +26,6 @@ Expected<void> check_graph(const Program& program, const RunOptions& run) {
     if (instruction.blocking)
       return bad_request("a program with blocking instructions cannot run as a graph");
   }
-  if (!AnalyzedProgram(program, capabilities_of(run)).order().complete)
-    return bad_request("a program that cannot finish cannot run as a graph");
   return {};
 }
 
@@ -54,19 +48,7 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
     return bad_request("NCCL has one rank on a device; several need the copy transport");
   }
   PPSIM_RETURN_IF_ERROR(check_capabilities(run.capabilities));
-  return options.graphs ? check_graph(program, run) : Expected<void>{};
-}
-
-Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
-  PPSIM_RETURN_IF_ERROR(check_gpu_options(input.program, input.options));
-  PPSIM_RETURN_IF_ERROR(input.model.check(input.program.pipeline()));
-  PPSIM_RETURN_IF_ERROR(input.model.check_actions(input.program));
-  const SizeTable sizes = input.model.sizes(input.program.pipeline());
-  PPSIM_RETURN_IF_ERROR(agree(input.program, {sizes, input.identity}, input.options));
-  RunOptions run = input.options;
-  run.capabilities = capabilities_of(run);
-  PPSIM_RETURN_IF_ERROR(admit(input.program, sizes, run));
-  return ranks_here(input.program, input.options);
+  return options.graphs ? check_capturable(program, options) : Expected<void>{};
 }
 
 }  // namespace ppsim::gpu_backend

@@ -9,14 +9,12 @@
 #include "executor/kept_traces.hpp"
 #include "executor/memory/memory_plan.hpp"
 #include "executor/watch/hang_report.hpp"
-#include "gpu_admission.hpp"
 #include "gpu_ranks.hpp"
 #include "gpu_states.hpp"
 #include "open_channels.hpp"
 #include "pin_algorithms.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
-#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
 #include "streams/hardware_queues.hpp"
@@ -44,21 +42,21 @@ TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilitie
 /// Runs the steps of one Program on the GPUs of one process.
 class GpuExecutor {
  public:
-  GpuExecutor(const GpuApi& api, const GpuRunInput& input, RankRange here)
+  GpuExecutor(const GpuApi& api, const PreparedRun& run)
       : api_(api),
-        in_(input),
-        options_(std::get<CudaOptions>(input.options.backend)),
-        program_(input.program),
-        sizes_(input.model.sizes(program_.pipeline())),
-        analyzed_(program_, capabilities_of(input.options)),
-        memory_(plan_memory({program_, unbounded_buffers(input.options.capabilities)}, sizes_,
-                            input.options.memory_limit)),
-        deadline_(input.options),
-        peers_({program_, analyzed_.graph(), here, input.options.processes, timeout_of(input.options)}),
-        ranks_(api.cuda, input, here),
-        tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
+        model_(*run.model().on_gpu()),
+        options_(run.options()),
+        cuda_options_(std::get<CudaOptions>(options_.backend)),
+        program_(run.program()),
+        analyzed_(run.analyzed()),
+        memory_(plan_memory({program_, unbounded_buffers(analyzed_.capabilities())}, run.sizes(),
+                            options_.memory_limit)),
+        deadline_(options_),
+        peers_({program_, analyzed_.graph(), run.here(), options_.processes, timeout_of(options_)}),
+        ranks_(api.cuda, options_, run.here()),
+        tensors_(program_, memory_, run.sizes(), ranks_.make_pools(memory_.slots)) {
     try {
-      open(here);
+      open(run);
     } catch (const std::exception& failure) {
       peers_.stop_unbegun(error_of(failure));  // others may hold what this one is about to free
       throw;
@@ -91,38 +89,39 @@ class GpuExecutor {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
-  void open(RankRange here) {
-    const ActionInput actions{program_, in_.model, in_.options, tensors_};
+  void open(const PreparedRun& run) {
+    const ActionInput actions{program_, model_, options_, tensors_};
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       stages_.push_back(open_stages(ranks_[r]));
       actions_.emplace_back(actions, ranks_[r], *stages_[r]);
-      collectives_.emplace_back(actions, in_.model, GpuRank{ranks_[r], *stages_[r], actions_[r]});
+      collectives_.emplace_back(actions, model_, GpuRank{ranks_[r], *stages_[r], actions_[r]});
     }
     make_plans();
-    check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
+    check_hardware_queues(api_.environment, cuda_options_, plans_, RankId(run.here().begin));
     peers_.assemble();  // all have got what they need
-    if (in_.options.algorithms != nullptr)
+    if (options_.algorithms != nullptr)
       pin_algorithms(
-          {api_, ranks_, stages_, peers_, in_.options.processes, kTimingTime, in_.options.algorithm_added},
-          *in_.options.algorithms);
-    channels_ = open_channels({api_, in_, ranks_.all(), actions_, collectives_, analyzed_.graph(), peers_});
+          {api_, ranks_, stages_, peers_, options_.processes, kTimingTime, options_.algorithm_added},
+          *options_.algorithms);
+    channels_ = open_channels({api_, program_, model_, cuda_options_, ranks_.all(), actions_, collectives_,
+                               analyzed_.graph(), peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
-                                   *channels_, options_.profile, options_.graphs});
+                                   *channels_, cuda_options_.profile, cuda_options_.graphs});
     }
   }
 
   [[nodiscard]] std::unique_ptr<GpuStages> open_stages(const RankDevice& device) const {
     device.make_current();
     try {
-      return in_.model.open(program_.pipeline(), device.place());
+      return model_.open(program_.pipeline(), device.place());
     } catch (const BackendError& failure) {
       throw error_of(device.rank(), "opening its stages", failure);
     }
   }
 
   void make_plans() {
-    const AnalyzedProgram independent(program_, independent_queues(in_.options.capabilities));
+    const AnalyzedProgram independent(program_, independent_queues(options_.capabilities));
     if (together()) {
       const auto all = plan_ranks_together(program_, independent.graph(), independent.order());
       for (const RankDevice* const device : ranks_.all()) plans_.push_back(all[device->rank().index()]);
@@ -133,15 +132,15 @@ class GpuExecutor {
   }
 
   /// Whether the hosts of all ranks enqueue what these exchange, in one order.
-  [[nodiscard]] bool together() const { return options_.transport == CudaTransport::copy; }
+  [[nodiscard]] bool together() const { return cuda_options_.transport == CudaTransport::copy; }
 
   void run_steps(RunResult& result) {
     for (RankRun& run : runs_) run.warm_up();
     wait_until_idle("loading the kernels");
-    const bool one_graph = options_.graphs && together();
-    Issuer issuer({runs_, api_.clock, *channels_, peers_, one_graph}, options_.host_threads);
-    if (options_.graphs) capture(issuer);
-    for (int step = 0; step < in_.options.steps; ++step) run_step(step, issuer, result);
+    const bool one_graph = cuda_options_.graphs && together();
+    Issuer issuer({runs_, api_.clock, *channels_, peers_, one_graph}, cuda_options_.host_threads);
+    if (cuda_options_.graphs) capture(issuer);
+    for (int step = 0; step < options_.steps; ++step) run_step(step, issuer, result);
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
   }
 
@@ -170,7 +169,7 @@ class GpuExecutor {
 
   void run_step(int step, Issuer& issuer, RunResult& result) {
     peers_.begin_step(step, deadline_);
-    const bool last = step + 1 == in_.options.steps;
+    const bool last = step + 1 == options_.steps;
     api_.marks.push("PP:prepare");
     prepare([&](std::size_t r, GpuStream stream) {
       actions_[r].begin_step(step, stream, memory_.table);
@@ -262,7 +261,7 @@ class GpuExecutor {
     result.outcome = RunOutcome::deadlock;
     result.hang = peers_.alone() ? hang_report(program_, analyzed_.graph(), rank_queues(program_), states)
                                  : peers_.report();
-    keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
+    keep_trace(result.traces, options_.kept_traces, {.spans = no_spans()});
   }
 
   /// The states by the events; empty outside of a step, or where a device does not answer.
@@ -320,27 +319,27 @@ class GpuExecutor {
       const RankRun& zero = zero_of(run);
       const Nanoseconds origin = zero.origin() - first;
       longest = std::max(longest, origin + run.step_time(zero));
-      if (options_.profile) run.read_times(trace, analyzed_.graph().capabilities.launches, zero, origin);
+      if (cuda_options_.profile) run.read_times(trace, analyzed_.graph().capabilities.launches, zero, origin);
     }
     result.step_ns.push_back(longest);
     deadline_.took(longest);
     begins_.push_back({first, 0});
-    if (options_.profile) {
+    if (cuda_options_.profile) {
       const auto profiles = replay_memory(program_, trace, memory_.table, memory_.sizes);
       for (const RankDevice* const device : ranks_.all()) {
         Bytes& most = result.high_water_bytes[device->rank()];
         most = std::max(most, profiles[device->rank()].peak_bytes);
       }
     }
-    keep_trace(result.traces, in_.options.kept_traces, std::move(trace));
+    keep_trace(result.traces, options_.kept_traces, std::move(trace));
   }
 
   const GpuApi& api_;
-  const GpuRunInput& in_;
-  const CudaOptions& options_;
+  const GpuStageModel& model_;
+  const RunOptions& options_;
+  const CudaOptions& cuda_options_;
   const Program& program_;
-  SizeTable sizes_;
-  AnalyzedProgram analyzed_;
+  const AnalyzedProgram& analyzed_;
   MemoryPlan memory_;
   StepDeadline deadline_;
   Peers peers_;
@@ -368,9 +367,11 @@ void leak_if_busy(GpuExecutor* executor) {
   kept.push_back(executor);
 }
 
-Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {
+}  // namespace
+
+Expected<RunResult> execute_on_gpu(const GpuApi& api, const PreparedRun& run) {
   try {
-    const std::unique_ptr<GpuExecutor, void (*)(GpuExecutor*)> executor(new GpuExecutor(api, input, here),
+    const std::unique_ptr<GpuExecutor, void (*)(GpuExecutor*)> executor(new GpuExecutor(api, run),
                                                                         leak_if_busy);
     return executor->run();
   } catch (const BackendError& failure) {
@@ -380,16 +381,9 @@ Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, Ra
   }
 }
 
-}  // namespace
-
-Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
-  PPSIM_ASSIGN_OR_RETURN(const auto here, admit_on_gpu(input));
-  return run_admitted(api, input, here);
-}
-
-Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {
+Expected<RunResult> execute_on_gpu(const PreparedRun& run) {
   try {
-    return execute_on_gpu(open_gpu_api(std::get<CudaOptions>(input.options.backend)), input);
+    return execute_on_gpu(open_gpu_api(std::get<CudaOptions>(run.options().backend)), run);
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   }

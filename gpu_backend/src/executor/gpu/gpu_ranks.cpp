@@ -11,7 +11,7 @@ int first_device(int count, int needed, const Bootstrap* processes) {
   return processes->local_process() * needed;
 }
 
-std::string too_few(int count, int needed, const RunOptions& run, RankRange here) {
+std::string too_few(int count, int needed, const RunOptions& run, LocalRanks here) {
   const int share = std::get<CudaOptions>(run.backend).ranks_per_device;
   std::string text = std::to_string(here.end - here.begin) + " ranks, " + std::to_string(share) +
                      " on a device, need " + std::to_string(needed) + " devices; there are " +
@@ -24,7 +24,7 @@ std::string too_few(int count, int needed, const RunOptions& run, RankRange here
 
 }  // namespace
 
-DeviceRange devices_here(int count, const RunOptions& run, RankRange here) {
+DeviceRange devices_here(int count, const RunOptions& run, LocalRanks here) {
   const int share = std::get<CudaOptions>(run.backend).ranks_per_device;
   const int needed = (here.end - here.begin + share - 1) / share;
   const int first = first_device(count, needed, run.processes);
@@ -32,11 +32,11 @@ DeviceRange devices_here(int count, const RunOptions& run, RankRange here) {
   return {first, first + needed};
 }
 
-GpuRanks::GpuRanks(const CudaTable& cuda, const GpuRunInput& input, RankRange here) {
+GpuRanks::GpuRanks(const CudaTable& cuda, const RunOptions& run, LocalRanks here) {
   int count = 0;
   check_cuda(cuda, cuda.device_count(&count), "counting devices");
-  const int share = std::get<CudaOptions>(input.options.backend).ranks_per_device;
-  const DeviceRange devices = devices_here(count, input.options, here);
+  const int share = std::get<CudaOptions>(run.backend).ranks_per_device;
+  const DeviceRange devices = devices_here(count, run, here);
   for (int d = devices.begin; d < devices.end; ++d) devices_.emplace_back(cuda, d, share);
   for (int r = here.begin; r < here.end; ++r) {
     const int number = r - here.begin;

@@ -6,15 +6,14 @@
 
 #include "device/cuda/gpu_device.hpp"
 #include "device/cuda/held_contexts.hpp"
-#include "executor/worker.hpp"
-#include "gpu_admission.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
 
 namespace ppsim::gpu_backend {
 
 /// The devices of `count` that the ranks of this process run on. Requires: options with CudaOptions.
 /// Errors: throws BackendError where there are too few.
-[[nodiscard]] DeviceRange devices_here(int count, const RunOptions& run, RankRange here);
+[[nodiscard]] DeviceRange devices_here(int count, const RunOptions& run, LocalRanks here);
 
 /// The ranks of this process, each on a device or a part of one, ascending.
 ///
@@ -24,7 +23,7 @@ class GpuRanks {
  public:
   /// Requires: arguments that outlive it, options with CudaOptions. Errors: throws BackendError where there
   /// are too few devices.
-  GpuRanks(const CudaTable& cuda, const GpuRunInput& input, RankRange here);
+  GpuRanks(const CudaTable& cuda, const RunOptions& run, LocalRanks here);
 
   [[nodiscard]] std::size_t size() const { return ranks_.size(); }
   [[nodiscard]] RankDevice& operator[](std::size_t number) const { return *ranks_[number]; }

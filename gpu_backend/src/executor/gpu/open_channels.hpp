@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "executor/rank_actions.hpp"
-#include "gpu_admission.hpp"
 #include "gpu_channels.hpp"
 #include "gpu_collectives.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "process_group/peers.hpp"
 
 namespace ppsim::gpu_backend {
@@ -16,7 +17,9 @@ namespace ppsim::gpu_backend {
 /// The input of the channels of a run. Everything outlives them.
 struct ChannelSetup {
   const GpuApi& api;
-  const GpuRunInput& input;
+  const Program& program;
+  const GpuStageModel& model;
+  const CudaOptions& options;
   std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so what follows
   const std::deque<RankActions>& actions;
   const std::deque<GpuCollectives>& collectives;

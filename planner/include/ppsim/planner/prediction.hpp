@@ -40,7 +40,7 @@ struct ExpectedTimes {
 /// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile().
 /// With `slowdowns` ranks that share a device slow each other down in the simulation. Errors: those of
 /// verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a Program that hangs.
-[[nodiscard]] Expected<Prediction> predict(const Program& program, const StageModel& model,
+[[nodiscard]] Expected<Prediction> predict(const AnalyzedProgram& analyzed, const StageModel& model,
                                            const RunOptions& run, const ExpectedTimes& expected);
 
 /// Absolute errors of many predictions together.

@@ -51,10 +51,8 @@ struct RunComparison {
   friend bool operator==(const RunComparison&, const RunComparison&) = default;
 };
 
-/// Requires: a finished run of the Program on a transport of these capabilities, whose instructions were
-/// timed.
-[[nodiscard]] RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
-                                        const VerifiedRun& run);
+/// Requires: a finished run of the Program on its transport, whose instructions were timed.
+[[nodiscard]] RunComparison compare_run(const AnalyzedProgram& analyzed, const VerifiedRun& run);
 
 }  // namespace ppsim::planner
 

@@ -74,10 +74,8 @@ struct VerifiedRun {
 
 /// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute, as
 /// DeadlineRule has it for what was measured. 0, none, for a Program that cannot finish. Units: seconds.
-/// Errors: those of simulate_program.
-[[nodiscard]] Expected<double> default_deadline_s(const Program& program,
-                                                  const TransportCapabilities& capabilities,
-                                                  const CostTable& costs);
+/// Errors: those of simulate_beside_transfers.
+[[nodiscard]] Expected<double> default_deadline_s(const AnalyzedProgram& analyzed, const CostTable& costs);
 /// The same where the step is known.
 [[nodiscard]] double default_deadline_s(Nanoseconds step);
 
@@ -88,6 +86,9 @@ struct VerifiedRun {
 /// or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
 /// bad_argument to compare a Program without backward; those of execute and reference_gradients.
 [[nodiscard]] Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
+                                                    const VerifiedRunOptions& options);
+/// The same. Requires: a Program analyzed on the transport of the run, capabilities_of().
+[[nodiscard]] Expected<VerifiedRun> verify_then_run(const AnalyzedProgram& analyzed, const StageModel& model,
                                                     const VerifiedRunOptions& options);
 
 }  // namespace ppsim::planner

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "executor/gpu/gpu_admission.hpp"
-#include "executor/gpu/gpu_execute.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
@@ -42,7 +41,7 @@ TEST(GpuRefusal, WithoutADriverTheMessageSaysWhichLibrary) {
   options.backend = CudaOptions{.cuda_library = "/nowhere/libcuda.so"};
   const Program program = two_ranks();
   const KernelModel model;
-  const auto result = execute_on_gpu({program, model, options});
+  const auto result = execute(program, model, options);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message.rfind("the CUDA backend needs /nowhere/libcuda.so: ", 0), 0U)
       << result.error().message;

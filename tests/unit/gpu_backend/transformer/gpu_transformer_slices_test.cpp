@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "executor/gpu/gpu_admission.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/gradient_distance.hpp"
@@ -167,9 +168,9 @@ TEST(GpuTransformerSlices, AreRefusedAsOnTheCpu) {
   RunOptions options;
   options.backend = CudaOptions{};
   options.unverified = true;
-  const auto admitted = admit_on_gpu({program, *model->on_gpu(), options});
-  ASSERT_FALSE(admitted);
-  EXPECT_EQ(to_string(admitted.error()),
+  const auto prepared = PreparedRun::make({program, capabilities_of(options)}, *model->on_gpu(), options);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(to_string(prepared.error()),
             "the transformer reads the keys and values of earlier slices where their F has saved them (found "
             "0R0.1, expected neither R nor OFFLOAD nor SEND_A)");
 }

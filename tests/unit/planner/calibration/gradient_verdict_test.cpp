@@ -18,8 +18,8 @@ TEST(DefaultDeadline, IsTenTimesTheSimulatedStepAndHalfAMinute) {
   using enum OpKind;
   // 0F0 1 s, 1F0 1 s, 1B0 2 s, 0B0 2 s
   const CostTable costs = test::cost_table({{forward, -1, 1'000'000'000}, {backward, -1, 2'000'000'000}});
-  EXPECT_DOUBLE_EQ(default_deadline_s(test::two_rank_step(), rendezvous(), costs).value(), 10 * 6 + 30);
-  EXPECT_EQ(default_deadline_s(test::deferred_receives(false), rendezvous(), costs).value(), 0)
+  EXPECT_DOUBLE_EQ(default_deadline_s({test::two_rank_step(), rendezvous()}, costs).value(), 10 * 6 + 30);
+  EXPECT_EQ(default_deadline_s({test::deferred_receives(false), rendezvous()}, costs).value(), 0)
       << "a hang is found without a deadline";
 }
 

@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
@@ -176,24 +178,52 @@ struct RunResult {
   [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
 };
 
-/// The part of a model that the processes of a run compare.
-struct ModelIdentity {
-  SizeTable sizes;
-  std::string text = {};  ///< StageModel::identity()
-};
 /// The time that a process waits for the others where they meet before the first step and after the last one:
 /// for the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where
 /// there is none or 0 is given, by the rule.
 [[nodiscard]] Timeout timeout_of(const RunOptions& options);
-/// Compares what all processes of `options` are about to run; one alone agrees with itself. execute() asks
-/// before anything else.
-/// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone or
-/// does not come.
-[[nodiscard]] Expected<void> agree(const Program& program, const ModelIdentity& model,
-                                   const RunOptions& options);
 /// Bytes of every tensor class of a model on what it runs on: kernels may lay them out otherwise.
 [[nodiscard]] SizeTable sizes_on(const BackendOptions& backend, const StageModel& model,
                                  const Pipeline& pipeline);
+
+/// The ranks of this process: [begin, end).
+struct LocalRanks {
+  int begin = 0;
+  int end = 0;
+  [[nodiscard]] bool has(RankId rank) const { return rank.value() >= begin && rank.value() < end; }
+};
+
+/// A run whose Program, model and options fit each other and the backend, on all of its processes. Its proof
+/// is left to check, and what it would tell: that all messages match, and of a graph that the Program ends.
+class PreparedRun {
+ public:
+  /// Model, options and, unless `analyzed` has its own, the Program must outlive it. Requires: a Program
+  /// analyzed on the transport of the run, capabilities_of(). Errors: that of `checked`, by which a caller
+  /// tells all processes why this one cannot run; bad_argument for what the model, the backend or the
+  /// transport cannot do, and for options out of their domain; refused naming the first process that is about
+  /// to run something else than process 0; io when a process is gone or does not come. An error of one
+  /// process is an error of all.
+  [[nodiscard]] static Expected<PreparedRun> make(const AnalyzedProgram& analyzed, const StageModel& model,
+                                                  const RunOptions& options, Expected<void> checked = {});
+
+  [[nodiscard]] const AnalyzedProgram& analyzed() const { return analyzed_; }
+  [[nodiscard]] const Program& program() const { return analyzed_.program(); }
+  [[nodiscard]] const StageModel& model() const { return *model_; }
+  [[nodiscard]] const RunOptions& options() const { return *options_; }
+  [[nodiscard]] const SizeTable& sizes() const { return sizes_; }  ///< on what it runs on
+  [[nodiscard]] LocalRanks here() const { return here_; }
+
+ private:
+  PreparedRun(AnalyzedProgram analyzed, const StageModel& model, const RunOptions& options)
+      : analyzed_(std::move(analyzed)), model_(&model), options_(&options) {}
+  Expected<void> check();
+
+  AnalyzedProgram analyzed_;
+  const StageModel* model_;
+  const RunOptions* options_;
+  SizeTable sizes_;
+  LocalRanks here_;
+};
 
 /// Runs a Program on threads of this process, one for each queue in use of each rank, with the arithmetic of
 /// `model`. All tensors live in one pool per rank that is allocated once by the slot plan. A hang is
@@ -209,16 +239,18 @@ struct ModelIdentity {
 /// model that needs more refuses the pipeline in check().
 /// Errors: refused without a certificate of this Program, its sizes and this transport, unless `unverified`;
 /// does_not_fit naming the rank whose pool is the largest above the limit;
-/// bad_argument for what the model or the transport cannot do; ill_formed when two ends that meet name
+/// bad_argument for what the transport cannot do; ill_formed when two ends that meet name
 /// different tensors, and for a tensor that no action makes; io when memory or threads run out, or the
 /// deadline passes.
+/// Unless the run is unverified, `certificate` is checked, whatever the options have; null: there is none.
+[[nodiscard]] Expected<RunResult> execute(const PreparedRun& run, const Certificate* certificate);
+/// The same with the certificate of the options. Errors: those of PreparedRun::make() as well.
 [[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
                                           const RunOptions& options);
 
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
-using gpu_backend::agree;
 using gpu_backend::backend_name;
 using gpu_backend::BackendOptions;
 using gpu_backend::BlockGradients;
@@ -229,7 +261,8 @@ using gpu_backend::DeadlineRule;
 using gpu_backend::EmulatedOptions;
 using gpu_backend::execute;
 using gpu_backend::HostTime;
-using gpu_backend::ModelIdentity;
+using gpu_backend::LocalRanks;
+using gpu_backend::PreparedRun;
 using gpu_backend::ProcessFigures;
 using gpu_backend::RunOptions;
 using gpu_backend::RunOutcome;
