@@ -19,12 +19,12 @@ std::string_view line_of(std::string_view text, int row) {
 }
 
 /// Cells of a row with the characters before each. Quoted cells are not split, but stay quoted.
-struct Cell {
+struct TextCell {
   std::string_view text;
   int before = 0;
 };
-std::vector<Cell> cells_of(std::string_view row) {
-  std::vector<Cell> cells;
+std::vector<TextCell> cells_of(std::string_view row) {
+  std::vector<TextCell> cells;
   for (std::size_t begin = 0; begin <= row.size();) {
     bool quoted = false;
     std::size_t end = begin;
@@ -35,7 +35,7 @@ std::vector<Cell> cells_of(std::string_view row) {
   return cells;
 }
 
-void point_at(const Cell& cell, Annotation& annotation) {
+void point_at(const TextCell& cell, Annotation& annotation) {
   annotation.first_column = cell.before + 1;
   annotation.last_column = cell.before + std::max<int>(static_cast<int>(cell.text.size()), 1);
 }
@@ -59,8 +59,8 @@ bool has_rows(const std::string& file) { return file.ends_with(".csv"); }
 
 Annotation annotation_at(const NamedCell& named, const std::string& file, std::string_view text) {
   Annotation annotation{.file = file, .row = named.rank + 1};
-  const std::vector<Cell> cells = cells_of(line_of(text, annotation.row));
-  const auto found = std::ranges::find(cells, named.action, &Cell::text);
+  const std::vector<TextCell> cells = cells_of(line_of(text, annotation.row));
+  const auto found = std::ranges::find(cells, named.action, &TextCell::text);
   if (found != cells.end()) point_at(*found, annotation);
   return annotation;
 }
@@ -95,7 +95,7 @@ Annotation annotation_of(const Error& error, const std::string& file, std::strin
   annotation.title = "ppsim: " + std::string(error_code_name(error.code));
   annotation.message = to_string(without_place);
   if (error.place.row == 0 || error.place.column == 0) return annotation;
-  const std::vector<Cell> cells = cells_of(line_of(text, error.place.row));
+  const std::vector<TextCell> cells = cells_of(line_of(text, error.place.row));
   const auto index = as_size(error.place.column - 1);
   if (has_rows(file) && index < cells.size()) {
     point_at(cells[index], annotation);

@@ -122,7 +122,7 @@ Expected<Schedule> compute_only(const Program& program) {
     const auto actions = program.actions(id);
     if (names_peer_stage(actions.front().kind) || program.instruction(id).form == InstructionForm::group)
       continue;
-    builder.add(program.rank_of(id), actions.size() == 2 ? Step(actions[0], actions[1]) : Step(actions[0]));
+    builder.add(program.rank_of(id), actions.size() == 2 ? Cell(actions[0], actions[1]) : Cell(actions[0]));
   }
   return std::move(builder).build();
 }

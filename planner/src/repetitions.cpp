@@ -27,8 +27,8 @@ std::optional<Starts> starts_of(const CostedScheduleFor& schedule_for, int micro
   if (!times) return std::nullopt;
   Starts starts;
   for (const EarliestTimes::Item& item : times->walk) {
-    const Step& step = costed->schedule.row(item.rank)[as_size(item.position)];
-    const Action& first = step.actions().front();
+    const Cell& cell = costed->schedule.row(item.rank)[as_size(item.position)];
+    const Action& first = cell.actions().front();
     starts[{item.rank.value(), first.kind, first.subject, first.peer, first.slice}].push_back(item.start);
   }
   return starts;

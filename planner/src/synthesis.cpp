@@ -45,8 +45,8 @@ void add_action(const Action& action, BackwardForm form, ScheduleBuilder& builde
 Expected<Schedule> taken_apart(const Schedule& schedule, BackwardForm form) {
   ScheduleBuilder builder(schedule.name(), schedule.pipeline());
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      for (const Action& action : step.actions()) add_action(action, form, builder);
+    for (const Cell& cell : schedule.row(rank)) {
+      for (const Action& action : cell.actions()) add_action(action, form, builder);
     }
   }
   return std::move(builder).build();

@@ -16,8 +16,8 @@ nb::dict data_of(const Program&, const std::vector<Violation>& violations) {
 nb::list waits_data(const std::vector<Wait>& waits) {
   nb::list result;
   for (const Wait& wait : waits) {
-    nb::dict item = place_data(wait.who);
-    item["waits_for"] = place_data(wait.waits_for);
+    nb::dict item = instruction_data(wait.who);
+    item["waits_for"] = instruction_data(wait.waits_for);
     item["why"] = wait.why;
     result.append(item);
   }
@@ -27,7 +27,7 @@ nb::list waits_data(const std::vector<Wait>& waits) {
 nb::dict data_of(const Program&, const Deadlock& deadlock) {
   nb::list absent;
   for (const Wait& culprit : deadlock.culprits) {
-    nb::dict item = place_data(culprit.who);
+    nb::dict item = instruction_data(culprit.who);
     item["why"] = culprit.why;
     absent.append(item);
   }
@@ -40,7 +40,7 @@ nb::dict data_of(const Program&, const Deadlock& deadlock) {
 
 nb::dict data_of(const Program&, const ResidencyHang& hang) {
   nb::list resident;
-  for (const Place& place : hang.resident) resident.append(place_data(place));
+  for (const NamedInstruction& place : hang.resident) resident.append(instruction_data(place));
   return data({{"residency", hang.residency},
                {"resident", resident},
                {"waits", waits_data(hang.waits)},
@@ -53,7 +53,8 @@ nb::dict data_of(const Program& program, const MemoryOverrun& overrun) {
   nb::list firing_order;
   for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
     const std::uint32_t item = overrun.firing_order.items[i];
-    nb::dict event = place_data(place_of(program, InstructionId(static_cast<std::int32_t>(item / 2))));
+    nb::dict event =
+        instruction_data(named_instruction(program, InstructionId(static_cast<std::int32_t>(item / 2))));
     event["event"] = item % 2 == 0 ? "start" : "end";
     firing_order.append(event);
   }
@@ -67,7 +68,7 @@ nb::dict data_of(const Program& program, const MemoryOverrun& overrun) {
 nb::dict data_of(const Program& program, const LateEnd& late) {
   nb::list path;
   for (const TimedStep& step : late.critical_path) {
-    nb::dict item = place_data(place_of(program, step.instruction));
+    nb::dict item = instruction_data(named_instruction(program, step.instruction));
     item["start_ns"] = step.start;
     item["end_ns"] = step.end;
     path.append(item);
@@ -77,7 +78,7 @@ nb::dict data_of(const Program& program, const LateEnd& late) {
 
 }  // namespace
 
-nb::dict place_data(const Place& place) {
+nb::dict instruction_data(const NamedInstruction& place) {
   return data({{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}});
 }
 

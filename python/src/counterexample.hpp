@@ -7,7 +7,7 @@
 namespace ppsim::python {
 
 /// An instruction as {"rank", "index", "action"}.
-[[nodiscard]] nb::dict place_data(const Place& place);
+[[nodiscard]] nb::dict instruction_data(const NamedInstruction& place);
 
 /// A counterexample under the keys of `verify --json`.
 [[nodiscard]] nb::dict counterexample_data(const Program& program, const Counterexample& counterexample);

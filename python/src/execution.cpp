@@ -231,7 +231,8 @@ void bind_execution(nb::module_& module) {
       .def_prop_ro("blocks", &Execution::blocks, "Stages that own each parameter block.")
       .def_prop_ro("reduced_each_microbatch", &Execution::reduced_each_microbatch,
                    "Blocks with a REDUCE_GRAD for every microbatch, whose number it has.")
-      .def_prop_ro("exchanges", &Execution::exchanges, "Names of collectives between parts of sharded stages.")
+      .def_prop_ro("exchanges", &Execution::exchanges,
+                   "Names of collectives between parts of sharded stages.")
       .def_prop_ro("clips", &Execution::clips, "Whether the norm of all gradients is there to clip by.")
       .def_prop_ro("updates", &Execution::updates, "The update that each microbatch feeds.")
       .def_prop_ro("asynchronous", &Execution::asynchronous, "Whether a step makes versions of weights.")

@@ -58,7 +58,7 @@ Rows rows_of(const Schedule& schedule) {
   Rows rows;
   for (const RankId rank : schedule.pipeline().rank_ids()) {
     auto& row = rows.emplace_back();
-    for (const Step& step : schedule.row(rank)) row.push_back(step_text(schedule.pipeline(), step));
+    for (const Cell& cell : schedule.row(rank)) row.push_back(cell_text(schedule.pipeline(), cell));
   }
   return rows;
 }
@@ -151,8 +151,8 @@ void check_extras(const Schedule& schedule, const LoweringWords& words) {
   if (!words.reduce_grad && !words.optimizer && !words.clip) return;
   const auto gives = [](const Action& action) { return gives_weight_gradient(action.kind); };
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      if (std::ranges::any_of(step.actions(), gives)) return;
+    for (const Cell& cell : schedule.row(rank)) {
+      if (std::ranges::any_of(cell.actions(), gives)) return;
     }
   }
   throw CoreError({ErrorCode::bad_argument,

@@ -81,7 +81,7 @@ Schedule from_rows(const std::string& name, const Shape& shape,
   ScheduleBuilder builder(name, pipeline);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      auto step = parse_step(pipeline, rows[r][i]);
+      auto step = parse_cell(pipeline, rows[r][i]);
       if (!step) {
         step.error().place.row = static_cast<int>(r) + 1;
         step.error().place.column = static_cast<int>(i) + 1;

@@ -74,8 +74,8 @@ IdVector<RankId, int> simulated_peaks(const Schedule& schedule, const CostTable&
 
 bool has_backward(const Schedule& schedule, RankId rank) {
   const auto row = schedule.row(rank);
-  return std::any_of(row.begin(), row.end(), [](const Step& step) {
-    const auto actions = step.actions();
+  return std::any_of(row.begin(), row.end(), [](const Cell& cell) {
+    const auto actions = cell.actions();
     return std::any_of(actions.begin(), actions.end(),
                        [](const Action& action) { return gives_weight_gradient(action.kind); });
   });
@@ -85,10 +85,10 @@ int peak_live_activations(const Schedule& schedule, RankId rank) {
   const bool trains = has_backward(schedule, rank);
   int live = 0;
   int peak = 0;
-  for (const Step& step : schedule.row(rank)) {
-    for (const Action& action : step.actions()) live += action.kind == OpKind::forward ? 1 : 0;
+  for (const Cell& cell : schedule.row(rank)) {
+    for (const Action& action : cell.actions()) live += action.kind == OpKind::forward ? 1 : 0;
     peak = std::max(peak, live);
-    for (const Action& action : step.actions()) {
+    for (const Action& action : cell.actions()) {
       const bool last = trains ? gives_weight_gradient(action.kind) : action.kind == OpKind::forward;
       live -= last ? 1 : 0;
     }

@@ -18,8 +18,8 @@ namespace {
 std::size_t column_width(const Schedule& schedule) {
   std::size_t width = 0;
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      width = std::max(width, step_text(schedule.pipeline(), step).size());
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      width = std::max(width, cell_text(schedule.pipeline(), cell).size());
     }
   }
   return width + 1;
@@ -37,11 +37,11 @@ std::string time_grid(const Schedule& schedule, const CostTable& costs, Nanoseco
   std::vector<std::string> lines(static_cast<std::size_t>(schedule.pipeline().ranks()), idle);
   for (const EarliestTimes::Item& item : times->walk) {
     std::string& line = lines[item.rank.index()];
-    const Step& step = schedule.row(item.rank)[static_cast<std::size_t>(item.position)];
+    const Cell& cell = schedule.row(item.rank)[static_cast<std::size_t>(item.position)];
     const std::size_t first = static_cast<std::size_t>(item.start / unit) * width;
-    std::string cell = step_text(schedule.pipeline(), step);
-    cell.resize(static_cast<std::size_t>((item.end - item.start) / unit) * width, ' ');
-    line.replace(first, cell.size(), cell);
+    std::string text = cell_text(schedule.pipeline(), cell);
+    text.resize(static_cast<std::size_t>((item.end - item.start) / unit) * width, ' ');
+    line.replace(first, text.size(), text);
   }
   std::string text;
   for (std::string& line : lines) {

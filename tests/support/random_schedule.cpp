@@ -136,8 +136,8 @@ class ActionGraph {
       const int first = take(ready, static_cast<std::size_t>(dice_.below(ready.size())));
       const int second = shape_.overlaps ? take_partner(ready, first) : -1;
       for (const RankId rank : ranks_[static_cast<std::size_t>(first)]) {
-        if (shape_.idle_cells && dice_.one_in(6)) builder.add(rank, Step());
-        builder.add(rank, second < 0 ? Step(action(first)) : Step(action(first), action(second)));
+        if (shape_.idle_cells && dice_.one_in(6)) builder.add(rank, Cell());
+        builder.add(rank, second < 0 ? Cell(action(first)) : Cell(action(first), action(second)));
       }
       finish(first, ready);
       if (second >= 0) finish(second, ready);

@@ -9,8 +9,8 @@ namespace ppsim::test {
 
 std::string row_text(const Schedule& schedule, int rank) {
   std::string text;
-  for (const Step& step : schedule.row(RankId(rank))) {
-    text += (text.empty() ? "" : " ") + step_text(schedule.pipeline(), step);
+  for (const Cell& cell : schedule.row(RankId(rank))) {
+    text += (text.empty() ? "" : " ") + cell_text(schedule.pipeline(), cell);
   }
   return text;
 }
@@ -28,10 +28,10 @@ Schedule schedule_of(const Pipeline& pipeline, const std::vector<std::string>& r
   ScheduleBuilder builder("hand-made", pipeline);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::istringstream cells(rows[r]);
-    for (std::string cell; cells >> cell;) {
-      const auto step = parse_step(pipeline, cell);
-      if (!step) throw std::runtime_error(to_string(step.error()));
-      builder.add(RankId(static_cast<std::int32_t>(r)), *step);
+    for (std::string text; cells >> text;) {
+      const auto cell = parse_cell(pipeline, text);
+      if (!cell) throw std::runtime_error(to_string(cell.error()));
+      builder.add(RankId(static_cast<std::int32_t>(r)), *cell);
     }
   }
   auto schedule = builder.build();

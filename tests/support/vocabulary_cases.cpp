@@ -31,10 +31,10 @@ Schedule with_split_backward(const Schedule& schedule) {
   const Pipeline& pipeline = schedule.pipeline();
   ScheduleBuilder builder("split", pipeline);
   for (int r = 0; r < pipeline.ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      const Action action = step.actions().front();
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      const Action action = cell.actions().front();
       if (action.kind != OpKind::backward) {
-        builder.add(RankId(r), step);
+        builder.add(RankId(r), cell);
         continue;
       }
       builder.add(OpKind::backward_input, action.stage(), action.mb());

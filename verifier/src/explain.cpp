@@ -27,7 +27,7 @@ Lines lines_of(const Program&, const ResidencyHang& hang) {
   Lines lines{"some choice of which ready operation takes a place of the residency limit of " +
               std::to_string(hang.residency) + " hangs; without the limit none does"};
   for (std::size_t i = 0; i < hang.resident.size(); ++i) {
-    const Place& place = hang.resident[i];
+    const NamedInstruction& place = hang.resident[i];
     const bool same_rank = i > 0 && hang.resident[i - 1].rank == place.rank;
     if (!same_rank) lines.push_back("rank " + std::to_string(place.rank.value()) + " has in flight:");
     lines.back() += (same_rank ? ", " : " ") + place.action;

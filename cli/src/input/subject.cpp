@@ -236,7 +236,7 @@ Expected<void> replicate(Subject& subject, const CostOptions& options, int count
   return {};
 }
 
-/// Checks the costs of a Schedule's steps; those that lowering adds are checked in the Program.
+/// Checks the costs of a Schedule's cells; those that lowering adds are checked in the Program.
 Expected<void> check_table(const Subject& subject, const Schedule& schedule) {
   if (subject.table_file.empty()) return {};
   return check_costs(subject.costs->tables.costs, schedule, subject.table_file);
@@ -267,8 +267,8 @@ bool has_gradients(const Ir& ir) {
   if (schedule == nullptr) return trains(std::get<Program>(ir));
   const auto gives = [](const Action& action) { return gives_weight_gradient(action.kind); };
   for (const RankId rank : schedule->pipeline().rank_ids()) {
-    for (const Step& step : schedule->row(rank)) {
-      if (std::ranges::any_of(step.actions(), gives)) return true;
+    for (const Cell& cell : schedule->row(rank)) {
+      if (std::ranges::any_of(cell.actions(), gives)) return true;
     }
   }
   return false;

@@ -3,7 +3,7 @@
 #include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::cli {
-Json place_json(const Place& place) {
+Json instruction_json(const NamedInstruction& place) {
   return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
 }
 
@@ -18,8 +18,8 @@ Json json_of(const Program&, const std::vector<Violation>& violations) {
 Json waits_json(const std::vector<Wait>& waits) {
   Json result = Json::array();
   for (const Wait& wait : waits) {
-    Json item = place_json(wait.who);
-    item["waits_for"] = place_json(wait.waits_for);
+    Json item = instruction_json(wait.who);
+    item["waits_for"] = instruction_json(wait.waits_for);
     item["why"] = wait.why;
     result.push_back(std::move(item));
   }
@@ -28,7 +28,7 @@ Json waits_json(const std::vector<Wait>& waits) {
 
 Json json_of(const Program&, const ResidencyHang& hang) {
   Json resident = Json::array();
-  for (const Place& place : hang.resident) resident.push_back(place_json(place));
+  for (const NamedInstruction& place : hang.resident) resident.push_back(instruction_json(place));
   return {{"residency", hang.residency},
           {"resident", resident},
           {"waits", waits_json(hang.waits)},
@@ -38,7 +38,7 @@ Json json_of(const Program&, const ResidencyHang& hang) {
 Json json_of(const Program&, const Deadlock& deadlock) {
   Json result = {{"cycle", waits_json(deadlock.cycle)}};
   for (const Wait& culprit : deadlock.culprits) {
-    Json item = place_json(culprit.who);
+    Json item = instruction_json(culprit.who);
     item["why"] = culprit.why;
     result["absent"].push_back(std::move(item));
   }
@@ -65,7 +65,7 @@ Json json_of(const Program& program, const LateEnd& late) {
   for (const auto& [cost_class, duration] : late.costs.entries())
     result["costs_ns"][as_text(cost_class)] = duration;
   for (const TimedStep& step : late.critical_path) {
-    Json item = place_json(place_of(program, step.instruction));
+    Json item = instruction_json(named_instruction(program, step.instruction));
     item["start_ns"] = step.start;
     item["end_ns"] = step.end;
     result["critical_path"].push_back(std::move(item));

@@ -11,7 +11,7 @@
 
 namespace ppsim {
 
-[[nodiscard]] inline Fact cell_fact(FactKind kind, const Action& a) {
+[[nodiscard]] inline Fact pass_fact(FactKind kind, const Action& a) {
   return {kind, a.subject, a.microbatch, a.slice, -1};
 }
 
@@ -50,7 +50,7 @@ class PassRequirements {
         delivered(FactKind::backward_done, FactKind::received_backward, v);
     }
     collectives(OpKind::backward);
-    need(cell_fact(FactKind::forward_done, action_));
+    need(pass_fact(FactKind::forward_done, action_));
     if (action_.slice + 1 < pipeline_.slices())
       need({FactKind::backward_done, action_.subject, action_.microbatch, action_.slice + 1, -1});
     where_present(FactKind::recomputed);
@@ -60,7 +60,7 @@ class PassRequirements {
 
  private:
   PPSIM_IN_PLACE void need(const Fact& fact) { visit_(fact, false); }
-  PPSIM_IN_PLACE void where_present(FactKind kind) { visit_(cell_fact(kind, action_), true); }
+  PPSIM_IN_PLACE void where_present(FactKind kind) { visit_(pass_fact(kind, action_), true); }
 
   /// The collectives that stand before a pass of the action's stage.
   PPSIM_IN_PLACE void collectives(OpKind pass) {
@@ -105,11 +105,11 @@ void for_each_required(const Pipeline& pipeline, const Action& a, RankId rank, V
       return PassRequirements<Visit>(pipeline, a, rank, visit).backward();
     case OpKind::backward_weight:
     case OpKind::send_backward:
-      return visit(cell_fact(FactKind::backward_done, a), false);
+      return visit(pass_fact(FactKind::backward_done, a), false);
     case OpKind::recompute:
     case OpKind::offload:
     case OpKind::send_forward:
-      return visit(cell_fact(FactKind::forward_done, a), false);
+      return visit(pass_fact(FactKind::forward_done, a), false);
     case OpKind::recv_forward:
     case OpKind::recv_backward:
     case OpKind::load:
@@ -133,7 +133,7 @@ void for_each_required(const Pipeline& pipeline, const Action& a, RankId rank, V
 /// Calls visit(fact) for every fact of `provided_facts`, in its order, without a list of them.
 template <class Visit>
 void for_each_provided(const Pipeline& pipeline, const Action& a, RankId rank, Visit&& visit) {
-  const auto cell = [&](FactKind kind) PPSIM_IN_PLACE { visit(cell_fact(kind, a)); };
+  const auto cell = [&](FactKind kind) PPSIM_IN_PLACE { visit(pass_fact(kind, a)); };
   switch (a.kind) {
     case OpKind::forward:
       return cell(FactKind::forward_done);
@@ -167,7 +167,7 @@ void for_each_provided(const Pipeline& pipeline, const Action& a, RankId rank, V
       return cell(FactKind::updated);
     case OpKind::collective: {
       // A norm belongs to an update; without a number it is that of update 0.
-      Fact fact = cell_fact(FactKind::collected, a);
+      Fact fact = pass_fact(FactKind::collected, a);
       if (pipeline.spec().collectives[a.collective()].per_update())
         fact.microbatch = std::max(a.microbatch, 0);
       return visit(fact);

@@ -70,11 +70,11 @@ class Requirements {
 
   void send_activations() {
     const bool owner = pipeline_.rank_of(action_.stage()) == rank_;
-    need(cell_fact(owner ? FactKind::forward_done : FactKind::activations_received, action_));
+    need(pass_fact(owner ? FactKind::forward_done : FactKind::activations_received, action_));
   }
 
   void receive_activations() {
-    if (pipeline_.rank_of(action_.stage()) == rank_) need(cell_fact(FactKind::activations_sent, action_));
+    if (pipeline_.rank_of(action_.stage()) == rank_) need(pass_fact(FactKind::activations_sent, action_));
   }
 
   void reduction() {
@@ -194,7 +194,7 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
 void rare_requirements(const Pipeline& pipeline, const Action& a, RankId rank,
                        std::vector<Requirement>& out) {
   Requirements requirements(pipeline, a, rank, out);
-  if (a.kind == OpKind::reload) return requirements.need(cell_fact(FactKind::offloaded, a));
+  if (a.kind == OpKind::reload) return requirements.need(pass_fact(FactKind::offloaded, a));
   if (a.kind == OpKind::send_activation) return requirements.send_activations();
   if (a.kind == OpKind::recv_activation) return requirements.receive_activations();
   if (a.kind == OpKind::reduce_grad) return requirements.reduction();

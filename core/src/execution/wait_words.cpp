@@ -85,7 +85,7 @@ std::string why_text(const Program& program, const ExecutionGraph& graph, const 
   PPSIM_CHECK(false, "unknown reason");
 }
 
-std::string text_of(const Place& place) {
+std::string text_of(const NamedInstruction& place) {
   return "rank " + std::to_string(place.rank.value()) + ": " + place.action;
 }
 
@@ -150,14 +150,14 @@ bool delays_start(WaitReason reason) {
   PPSIM_CHECK(false, "unknown reason");
 }
 
-Place place_of(const Program& program, InstructionId id) {
+NamedInstruction named_instruction(const Program& program, InstructionId id) {
   return {id, program.rank_of(id), program.position(id), actions_text(program, id)};
 }
 
 Wait in_words(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
-  return {place_of(program, wait.waiter),
-          wait.waits_for.valid() ? place_of(program, wait.waits_for) : Place{}, wait.reason,
-          why_text(program, graph, wait)};
+  return {named_instruction(program, wait.waiter),
+          wait.waits_for.valid() ? named_instruction(program, wait.waits_for) : NamedInstruction{},
+          wait.reason, why_text(program, graph, wait)};
 }
 
 std::string to_string(const Wait& wait) {

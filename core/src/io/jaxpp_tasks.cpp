@@ -66,26 +66,26 @@ std::optional<std::vector<Action>> members_of(std::string_view text) {
   return members;
 }
 
-/// The steps of one cell of a list; nothing where it is no task.
-std::optional<std::vector<Step>> steps_of(std::string_view text) {
+/// The cells of one entry of a list; nothing where it is no task.
+std::optional<std::vector<Cell>> cells_of(std::string_view text) {
   if (!text.starts_with(kFused) || !text.ends_with(')')) {
     const auto task = task_of(text);
-    return task ? std::optional(std::vector<Step>{*task}) : std::nullopt;
+    return task ? std::optional(std::vector<Cell>{*task}) : std::nullopt;
   }
   const auto members = members_of(text.substr(kFused.size(), text.size() - kFused.size() - 1));
   if (!members || members->empty()) return std::nullopt;
   const Action& first = members->front();
-  if (members->size() == 1) return std::vector<Step>{first};
+  if (members->size() == 1) return std::vector<Cell>{first};
   const Action& second = members->back();
   if (members->size() > 2 || first.kind != OpKind::forward || !gives_input_gradient(second.kind))
     return std::nullopt;
-  if (is_same_cell(first, second)) return std::vector<Step>{first, second};
-  return std::vector<Step>{Step(first, second)};
+  if (is_same_cell(first, second)) return std::vector<Cell>{first, second};
+  return std::vector<Cell>{Cell(first, second)};
 }
 
-/// Rows of steps, and what they are about.
+/// Rows of cells, and what they are about.
 struct TaskRows {
-  std::vector<std::vector<Step>> rows;
+  std::vector<std::vector<Cell>> rows;
   PipelineSpec spec;
 };
 
@@ -96,14 +96,14 @@ Expected<TaskRows> read_task_rows(const JsonFile& file) {
     if (!row.is_array()) return file.error_at({std::to_string(r)}, "no list of tasks", row.dump(), "a list");
     result.rows.emplace_back();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const auto steps = row[i].is_null()     ? std::optional(std::vector<Step>{Step()})
-                         : row[i].is_string() ? steps_of(row[i].get_ref<const std::string&>())
+      const auto cells = row[i].is_null()     ? std::optional(std::vector<Cell>{Cell()})
+                         : row[i].is_string() ? cells_of(row[i].get_ref<const std::string&>())
                                               : std::nullopt;
-      if (!steps) {
+      if (!cells) {
         return file.error_at({std::to_string(r), std::to_string(i)}, "no task of JaxPP", row[i].dump(),
                              "\"fwd_0__3\", bwd_, bwdA_, bwdW_, a FusedTask of an F and a backward, or null");
       }
-      result.rows.back().insert(result.rows.back().end(), steps->begin(), steps->end());
+      result.rows.back().insert(result.rows.back().end(), cells->begin(), cells->end());
     }
   }
   return result;
@@ -111,14 +111,14 @@ Expected<TaskRows> read_task_rows(const JsonFile& file) {
 
 /// Every stage on the rank whose list has it, and as many microbatches as are named.
 Expected<void> find_shape(TaskRows& read, const JsonFile& file) {
-  std::size_t steps = 0;
-  for (const std::vector<Step>& row : read.rows) steps += row.size();
+  std::size_t cells = 0;
+  for (const std::vector<Cell>& row : read.rows) cells += row.size();
   std::vector<int> rank_of;
   for (std::size_t r = 0; r < read.rows.size(); ++r) {
-    for (const Step& step : read.rows[r]) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : read.rows[r]) {
+      for (const Action& action : cell.actions()) {
         const auto stage = static_cast<std::size_t>(action.subject);
-        if (stage >= 2 * steps || static_cast<std::size_t>(action.microbatch) >= 2 * steps) {
+        if (stage >= 2 * cells || static_cast<std::size_t>(action.microbatch) >= 2 * cells) {
           return file.error_at({std::to_string(r)}, "a number larger than there are tasks",
                                std::to_string(std::max(action.subject, action.microbatch)),
                                "every stage and every microbatch");
@@ -144,8 +144,8 @@ class TaskWriter {
  public:
   explicit TaskWriter(const Schedule& schedule) : schedule_(schedule), pipeline_(schedule.pipeline()) {
     for (const RankId rank : pipeline_.rank_ids()) {
-      for (const Step& step : schedule.row(rank)) {
-        for (const Action& action : step.actions()) {
+      for (const Cell& cell : schedule.row(rank)) {
+        for (const Action& action : cell.actions()) {
           splits_ = splits_ || action.kind == OpKind::backward_input;
         }
       }
@@ -192,9 +192,9 @@ class TaskWriter {
   }
 
   /// F of the last stage and B of the same cell.
-  [[nodiscard]] bool is_last_cell(const Step& step, const Step& next) const {
-    if (!interleaved_ || step.actions().size() != 1 || next.actions().size() != 1) return false;
-    const Action& first = step.actions().front();
+  [[nodiscard]] bool is_last_cell(const Cell& cell, const Cell& next) const {
+    if (!interleaved_ || cell.actions().size() != 1 || next.actions().size() != 1) return false;
+    const Action& first = cell.actions().front();
     const Action& second = next.actions().front();
     return first.kind == OpKind::forward && second.kind == OpKind::backward &&
            first.subject == pipeline_.stages() - 1 && is_same_cell(first, second);
@@ -250,7 +250,7 @@ Expected<Schedule> schedule_from_jaxpp_tasks(std::string_view text, const std::s
   if (!pipeline) return parsed.error_at({}, pipeline.error());
   ScheduleBuilder builder("jaxpp", *pipeline);
   for (std::size_t r = 0; r < read.rows.size(); ++r) {
-    for (const Step& step : read.rows[r]) builder.add(RankId(static_cast<std::int32_t>(r)), step);
+    for (const Cell& cell : read.rows[r]) builder.add(RankId(static_cast<std::int32_t>(r)), cell);
   }
   auto schedule = std::move(builder).build();
   if (!schedule) return parsed.error_at({}, schedule.error());

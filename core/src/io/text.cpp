@@ -163,18 +163,18 @@ std::string actions_text(const Pipeline& pipeline, InstructionForm form, std::sp
   return form_text(form, actions.size(), [&](std::size_t i) { return action_text(pipeline, actions[i]); });
 }
 
-std::string step_text(const Pipeline& pipeline, const Step& step) {
-  if (step.idle()) return "";
-  const auto form = step.overlapped() ? InstructionForm::overlap : InstructionForm::single;
-  return actions_text(pipeline, form, step.actions());
+std::string cell_text(const Pipeline& pipeline, const Cell& cell) {
+  if (cell.idle()) return "";
+  const auto form = cell.overlapped() ? InstructionForm::overlap : InstructionForm::single;
+  return actions_text(pipeline, form, cell.actions());
 }
 
-Expected<Step> parse_step(const Pipeline& pipeline, std::string_view text) {
-  if (text.empty()) return Step();
+Expected<Cell> parse_cell(const Pipeline& pipeline, std::string_view text) {
+  if (text.empty()) return Cell();
   if (!text.starts_with('(')) {
-    return scan_and_resolve(pipeline, text).map([](const Action& action) { return Step(action); });
+    return scan_and_resolve(pipeline, text).map([](const Action& action) { return Cell(action); });
   }
-  return parse_pair(pipeline, text).map([](const auto& pair) { return Step(pair[0], pair[1]); });
+  return parse_pair(pipeline, text).map([](const auto& pair) { return Cell(pair[0], pair[1]); });
 }
 
 std::string actions_text(const Program& program, InstructionId id) {

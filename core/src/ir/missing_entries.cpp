@@ -40,7 +40,7 @@ class CostsWithout {
     });
   }
 
-  /// The keys that a step or an instruction looks up, a transfer by its SEND.
+  /// The keys that a cell or an instruction looks up, a transfer by its SEND.
   void add(std::span<const Action> actions, InstructionForm form) {
     if (form == InstructionForm::overlap) return add(cost_class_of(actions, form));
     for (const Action& action : actions) {
@@ -94,8 +94,8 @@ std::vector<CostClass> missing_costs(const CostTable& costs, const Program& prog
 std::vector<CostClass> missing_costs(const CostTable& costs, const Schedule& schedule) {
   CostsWithout missing(costs);
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank))
-      missing.add(step.actions(), step.overlapped() ? InstructionForm::overlap : InstructionForm::single);
+    for (const Cell& cell : schedule.row(rank))
+      missing.add(cell.actions(), cell.overlapped() ? InstructionForm::overlap : InstructionForm::single);
   }
   return missing.first();
 }

@@ -108,10 +108,10 @@ PipelineSpec replicated_spec(const PipelineSpec& one, int count) {
   return all;
 }
 
-Step moved(const Step& step, const Replica& copy) {
-  const auto actions = step.actions();
-  if (step.idle()) return step;
-  if (step.overlapped()) return {copy.action(actions[0]), copy.action(actions[1])};
+Cell moved(const Cell& cell, const Replica& copy) {
+  const auto actions = cell.actions();
+  if (cell.idle()) return cell;
+  if (cell.overlapped()) return {copy.action(actions[0]), copy.action(actions[1])};
   return {copy.action(actions[0])};
 }
 
@@ -141,7 +141,7 @@ Expected<Schedule> replicated(const Schedule& schedule, int count) {
   for (int n = 0; n < count; ++n) {
     const Replica copy(one, n);
     for (int r = 0; r < one.ranks; ++r) {
-      for (const Step& step : schedule.row(RankId(r))) builder.add(copy.rank(RankId(r)), moved(step, copy));
+      for (const Cell& cell : schedule.row(RankId(r))) builder.add(copy.rank(RankId(r)), moved(cell, copy));
     }
   }
   return std::move(builder).build();

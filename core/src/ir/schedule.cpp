@@ -38,7 +38,7 @@ class RowChecker {
   RowChecker(const Pipeline& pipeline, Completeness& completeness)
       : pipeline_(pipeline), facts_(pipeline, FactIndex::OneRank()), completeness_(completeness) {}
 
-  void check(RankId rank, std::span<const Step> row) {
+  void check(RankId rank, std::span<const Cell> row) {
     facts_.forget();
     read_row(rank, row);
     if (found_.rows.hold()) check_order(rank, row);
@@ -52,12 +52,12 @@ class RowChecker {
     add_broken(found_.rows, rank, parts...);
   }
 
-  void read_row(RankId rank, std::span<const Step> row) {
+  void read_row(RankId rank, std::span<const Cell> row) {
     std::int32_t position = 0;
-    for (const Step& step : row) {
+    for (const Cell& cell : row) {
       const InstructionId id(position++);
-      const auto actions = step.actions();
-      if (step.overlapped() &&
+      const auto actions = cell.actions();
+      if (cell.overlapped() &&
           (actions[0].kind != OpKind::forward || !gives_input_gradient(actions[1].kind))) {
         broken(rank, '(', actions[0], ';', actions[1], ")OVERLAP_F_B needs an F and a B or I");
       }
@@ -67,7 +67,7 @@ class RowChecker {
     }
   }
 
-  /// Whether an action may stand in the row, as step `id`.
+  /// Whether an action may stand in the row, as cell `id`.
   bool stands(RankId rank, const Action& action, InstructionId id) {
     if (!ids_in_range(rank, action)) return false;
     if (names_peer_stage(action.kind)) {
@@ -102,10 +102,10 @@ class RowChecker {
     return good;
   }
 
-  void check_order(RankId rank, std::span<const Step> row) {
+  void check_order(RankId rank, std::span<const Cell> row) {
     std::int32_t position = 0;
-    for (const Step& step : row) {
-      for (const Action& action : step.actions()) check_requirements(rank, action, InstructionId(position));
+    for (const Cell& cell : row) {
+      for (const Action& action : cell.actions()) check_requirements(rank, action, InstructionId(position));
       ++position;
     }
   }
@@ -132,7 +132,7 @@ class RowChecker {
 
 /// The number of F and B of a rank, which most rows consist of. All rows together get room for at most kMax:
 /// a file with few actions may name more microbatches and ranks than fit into memory.
-std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
+std::size_t usual_cells(const Pipeline& pipeline, RankId rank) {
   constexpr std::size_t kMax = std::size_t{1} << 23U;
   const std::size_t passes =
       2 * pipeline.stages_of(rank).size() * as_size(pipeline.microbatches()) * as_size(pipeline.slices());
@@ -140,10 +140,10 @@ std::size_t usual_steps(const Pipeline& pipeline, RankId rank) {
 }
 
 /// Every rule that rows break; nothing where they break none.
-std::string broken_rules(const Pipeline& pipeline, const IdVector<RankId, std::vector<Step>>& rows) {
-  std::size_t steps = 0;
-  for (const std::vector<Step>& row : rows) steps += row.size();
-  const std::vector<RankRange> ranges = rank_ranges(pipeline.ranks(), steps);
+std::string broken_rules(const Pipeline& pipeline, const IdVector<RankId, std::vector<Cell>>& rows) {
+  std::size_t cells = 0;
+  for (const std::vector<Cell>& row : rows) cells += row.size();
+  const std::vector<RankRange> ranges = rank_ranges(pipeline.ranks(), cells);
   Completeness completeness(pipeline);
   const std::vector<Findings> parts = all_at_once(ranges.size(), [&](std::size_t i) {
     RowChecker checker(pipeline, completeness);
@@ -165,8 +165,8 @@ std::string broken_rules(const Pipeline& pipeline, const IdVector<RankId, std::v
 
 std::size_t Schedule::action_count() const {
   std::size_t count = 0;
-  for (const std::vector<Step>& row : rows_) {
-    for (const Step& step : row) count += step.actions().size();
+  for (const std::vector<Cell>& row : rows_) {
+    for (const Cell& cell : row) count += cell.actions().size();
   }
   return count;
 }
@@ -180,20 +180,20 @@ ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline)
     : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(as_size(pipeline_.ranks())) {}
 
 ScheduleBuilder::ScheduleBuilder(std::string name, Pipeline pipeline,
-                                 IdVector<RankId, std::vector<Step>> rows)
+                                 IdVector<RankId, std::vector<Cell>> rows)
     : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(std::move(rows)) {
   PPSIM_CHECK(rows_.size() == static_cast<std::size_t>(pipeline_.ranks()), "a schedule has one row per rank");
 }
 
-ScheduleBuilder& ScheduleBuilder::add(RankId rank, Step step) {
-  std::vector<Step>& row = rows_[rank];
-  if (row.capacity() == 0) row.reserve(usual_steps(pipeline_, rank));
-  row.push_back(step);
+ScheduleBuilder& ScheduleBuilder::add(RankId rank, Cell cell) {
+  std::vector<Cell>& row = rows_[rank];
+  if (row.capacity() == 0) row.reserve(usual_cells(pipeline_, rank));
+  row.push_back(cell);
   return *this;
 }
 
 ScheduleBuilder& ScheduleBuilder::add(OpKind kind, StageId stage, MicrobatchId mb, SliceId slice) {
-  return add(pipeline_.rank_of(stage), Step(make_action(kind, stage.value(), mb.value(), slice.value())));
+  return add(pipeline_.rank_of(stage), Cell(make_action(kind, stage.value(), mb.value(), slice.value())));
 }
 
 Expected<Schedule> ScheduleBuilder::build() const& { return ScheduleBuilder(*this).build(); }

@@ -30,8 +30,8 @@ Expected<void> check(const Schedule& schedule) {
                        .expected = "one on each stage"});
   }
   for (const RankId rank : pipeline.rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(rank)) {
+      for (const Action& action : cell.actions()) {
         if (action.kind != OpKind::optimizer) continue;
         return make_error(ErrorCode::bad_argument,
                           "tied weights need an OPT of their own, and the schedule brings all OPTs along",
@@ -63,7 +63,7 @@ Expected<Schedule> with_tied_ends(const Schedule& schedule) {
   PPSIM_ASSIGN_OR_RETURN(auto tied, Pipeline::make(std::move(spec)));
   ScheduleBuilder builder(schedule.name(), std::move(tied));
   for (const RankId rank : pipeline.rank_ids()) {
-    for (const Step& step : schedule.row(rank)) builder.add(rank, step);
+    for (const Cell& cell : schedule.row(rank)) builder.add(rank, cell);
   }
   return std::move(builder).build();
 }

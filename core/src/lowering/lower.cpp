@@ -114,8 +114,8 @@ bool adds_local_work(const LoweringOptions& options) {
 Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
   if (!adds_local_work(options)) return {};
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      for (const Action& action : cell.actions()) {
         if (action.kind == OpKind::send_activation && options.recompute(action.stage()) == Recompute::full) {
           return option_error("the schedule lends activations, and recompute full keeps none of stage " +
                               std::to_string(action.subject));
@@ -144,23 +144,23 @@ struct Lowering {
   }
 };
 
-/// An action of this kind before the step of every action for which `is_wanted`.
+/// An action of this kind before the cell of every action for which `is_wanted`.
 template <class IsWanted>
-void insert_before(OpKind kind, StepRows& rows, const IsWanted& is_wanted) {
+void insert_before(OpKind kind, CellRows& rows, const IsWanted& is_wanted) {
   for (int r = 0; r < rows.ranks(); ++r) {
-    std::vector<Step> steps;
-    for (const Step& step : rows[RankId(r)]) {
-      for (const Action& a : step.actions()) {
-        if (is_wanted(a)) steps.emplace_back(make_action(kind, a.subject, a.microbatch, a.slice));
+    std::vector<Cell> cells;
+    for (const Cell& cell : rows[RankId(r)]) {
+      for (const Action& a : cell.actions()) {
+        if (is_wanted(a)) cells.emplace_back(make_action(kind, a.subject, a.microbatch, a.slice));
       }
-      steps.push_back(step);
+      cells.push_back(cell);
     }
-    rows.replace(RankId(r), std::move(steps));
+    rows.replace(RankId(r), std::move(cells));
   }
 }
 
 /// LOAD directly before every F of a first stage.
-void insert_loads(const Pipeline& pipeline, StepRows& rows) {
+void insert_loads(const Pipeline& pipeline, CellRows& rows) {
   insert_before(OpKind::load, rows, [&](const Action& a) {
     return a.kind == OpKind::forward && pipeline.producers(a.stage(), a.mb()).empty();
   });
@@ -168,7 +168,7 @@ void insert_loads(const Pipeline& pipeline, StepRows& rows) {
 
 /// R directly before every B and I of the stages that recompute in full, where the row does not hold it
 /// already.
-void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows) {
+void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, CellRows& rows) {
   std::vector<char> recomputed(cell_count(pipeline), 0);
   insert_before(OpKind::recompute, rows, [&](const Action& a) {
     if (a.kind == OpKind::recompute) recomputed[cell_of(pipeline, a)] = 1;
@@ -177,8 +177,8 @@ void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute,
   });
 }
 
-/// Everything that a rank does beside its steps, transfers aside.
-void insert_local_work(const Lowering& lowering, StepRows& rows) {
+/// Everything that a rank does beside its cells, transfers aside.
+void insert_local_work(const Lowering& lowering, CellRows& rows) {
   const LoweringOptions& options = lowering.options;
   if (options.recompute.any(Recompute::full)) {
     insert_recompute(lowering.pipeline, options.recompute, rows);
@@ -199,7 +199,7 @@ void insert_local_work(const Lowering& lowering, StepRows& rows) {
 }
 
 /// Copies lie beside the computation as it runs without them, where costs say how.
-Expected<void> insert_copies(const Lowering& lowering, StepRows& rows) {
+Expected<void> insert_copies(const Lowering& lowering, CellRows& rows) {
   if (!lowering.options.offload.on()) return {};
   if (lowering.costs == nullptr) {
     insert_offload(lowering.options, nullptr, nullptr, rows);
@@ -253,8 +253,8 @@ Expected<Pipeline> with_updates(const Pipeline& given, const LoweringOptions& op
 bool drops_unshards(const Schedule& schedule, const LoweringOptions& options) {
   if (!options.unshard_turns || options.unshard) return false;
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank))
-      if (is_shard(step.actions().front().kind)) return false;
+    for (const Cell& cell : schedule.row(rank))
+      if (is_shard(cell.actions().front().kind)) return false;
   }
   return true;
 }
@@ -270,8 +270,8 @@ void drop_unshards(LineRows& lines) {
   }
 }
 
-/// Steps and transfers in issue order. Who observes the passes sees the walk, and what its order becomes.
-Expected<LineRows> ordered_lines(const Lowering& lowering, const StepRows& rows) {
+/// Cells and transfers in issue order. Who observes the passes sees the walk, and what its order becomes.
+Expected<LineRows> ordered_lines(const Lowering& lowering, const CellRows& rows) {
   const bool by_time = lowering.options.order == IssueOrder::timed;
   if (!lowering.observer) {
     if (const auto times = walk_passes(lowering.pipeline, rows, lowering.costs)) {
@@ -290,8 +290,8 @@ Expected<LineRows> ordered_lines(const Lowering& lowering, const StepRows& rows)
   return lines;
 }
 
-/// Turns steps into instructions in issue order, transfers included.
-Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
+/// Turns cells into instructions in issue order, transfers included.
+Expected<LineRows> issued(const Lowering& lowering, CellRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
   order_exchanges(pipeline, rows);
   lowering.show("order_exchanges", rows);
@@ -325,7 +325,7 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
   const CostTable* times = costs != nullptr ? costs : &units;
   const Lowering lowering{pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer,
                           drops_unshards(schedule, options)};
-  StepRows rows(schedule);
+  CellRows rows(schedule);
   lowering.show("schedule", rows);
   insert_local_work(lowering, rows);
   PPSIM_RETURN_IF_ERROR(insert_copies(lowering, rows));

@@ -22,11 +22,11 @@ std::string line_text(const Pipeline& pipeline, const LineRow& row, const Line& 
 
 }  // namespace
 
-PassRows rows_text(const Pipeline& pipeline, const StepRows& rows) {
+PassRows rows_text(const Pipeline& pipeline, const CellRows& rows) {
   PassRows text(as_size(rows.ranks()));
   for (int r = 0; r < rows.ranks(); ++r) {
     std::vector<std::string>& row = text[RankId(r)];
-    for (const Step& step : rows[RankId(r)]) row.push_back(step_text(pipeline, step));
+    for (const Cell& cell : rows[RankId(r)]) row.push_back(cell_text(pipeline, cell));
     append_after(rows.after(RankId(r)), row);
   }
   return text;

@@ -40,11 +40,12 @@ void RankActions::find_gradients() {
     for (int update = 0; update < pipeline_.updates(); ++update) {
       const auto memory = tensors_.gradients(rank_, block, update);
       if (memory.empty()) continue;
-      taken_.push_back({.gradients = {.block = block, .rank = rank_, .update = update},
-                        .host = options_.gradients ? device_.allocate_host(static_cast<Bytes>(memory.size()))
-                                                   : std::span<std::byte>(),
-                        .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block)),
-                        .counts = ranks.front() == rank_});
+      outputs_.push_back({.gradients = {.block = block, .rank = rank_, .update = update},
+                          .host = options_.gradients
+                                      ? device_.allocate_host(static_cast<Bytes>(memory.size()))
+                                      : std::span<std::byte>(),
+                          .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block)),
+                          .counts = ranks.front() == rank_});
     }
   }
 }
@@ -62,14 +63,14 @@ void RankActions::find_actions() {
 
 void RankActions::reserve(const Action& action) {
   if (action.kind == OpKind::offload) {
-    const auto [at, added] = host_copies_.try_emplace(cell(action));
+    const auto [at, added] = host_copies_.try_emplace(pass_key(action));
     const auto sizes = tensors_.saved_sizes(action);
     for (std::size_t p = 0; added && p < sizes.size(); ++p) at->second[p] = device_.allocate_host(sizes[p]);
   }
   if (action.kind != OpKind::reduce_grad && action.kind != OpKind::optimizer) return;
-  Taken* const taken = find(action.block(), pipeline_.update_of(action));
-  if (taken == nullptr) return;
-  (action.kind == OpKind::optimizer ? taken->optimized : taken->gradients.reduced) = true;
+  GradientOutput* const output = find(action.block(), pipeline_.update_of(action));
+  if (output == nullptr) return;
+  (action.kind == OpKind::optimizer ? output->optimized : output->gradients.reduced) = true;
 }
 
 std::optional<RankActions::ComputeBuffers> RankActions::find_buffers(InstructionId id,
@@ -88,10 +89,11 @@ RankActions::ComputeBuffers RankActions::compute_buffers(InstructionId id, const
   return all;
 }
 
-RankActions::Taken* RankActions::find(BlockId block, int update) {
-  const auto at = std::ranges::find_if(
-      taken_, [&](const Taken& t) { return t.gradients.block == block && t.gradients.update == update; });
-  return at == taken_.end() ? nullptr : &*at;
+RankActions::GradientOutput* RankActions::find(BlockId block, int update) {
+  const auto at = std::ranges::find_if(outputs_, [&](const GradientOutput& t) {
+    return t.gradients.block == block && t.gradients.update == update;
+  });
+  return at == outputs_.end() ? nullptr : &*at;
 }
 
 bool RankActions::is_norm(const Action& action) const {
@@ -157,9 +159,9 @@ void RankActions::run(InstructionId id, const Action& action, GpuStream stream) 
     case OpKind::optimizer:
       return optimize(action, stream);
     case OpKind::offload:
-      return move(host_copies_.at(cell(action)), tensors_.saved(place(id), action), stream);
+      return move(host_copies_.at(pass_key(action)), tensors_.saved(place(id), action), stream);
     case OpKind::reload:
-      return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
+      return move(tensors_.saved(place(id), action), host_copies_.at(pass_key(action)), stream);
     case OpKind::load:
       return stages_.load(stream, action.mb(),
                           batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
@@ -205,9 +207,9 @@ void RankActions::optimize(const Action& action, GpuStream stream) {
   const auto old = tensors_.parameters(rank_, action.block(), action.update());
   const auto updated = tensors_.parameters(rank_, action.block(), action.update() + 1);
   const auto gradients = tensors_.gradients(rank_, action.block(), action.update());
-  const Taken* const taken = find(action.block(), action.update());
-  if (taken != nullptr) take_loss(*taken, stream);
-  if (takes_ && taken != nullptr) take(*taken, stream);
+  const GradientOutput* const output = find(action.block(), action.update());
+  if (output != nullptr) copy_out_loss(*output, stream);
+  if (takes_ && output != nullptr) copy_out(*output, stream);
   if (old.data() != updated.data()) device_.copy(stream, updated, old);
   if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
   const bool clips = norm_known_[as_size(action.update())] != 0;
@@ -220,16 +222,16 @@ void RankActions::optimize(const Action& action, GpuStream stream) {
                           .largest_norm = options_.clip_norm});
 }
 
-std::span<std::byte> RankActions::memory_of(const Taken& taken) const {
-  return tensors_.gradients(rank_, taken.gradients.block, taken.gradients.update);
+std::span<std::byte> RankActions::memory_of(const GradientOutput& output) const {
+  return tensors_.gradients(rank_, output.gradients.block, output.gradients.update);
 }
 
-void RankActions::take(const Taken& taken, GpuStream stream) {
-  if (options_.gradients) device_.copy(stream, taken.host, memory_of(taken));
+void RankActions::copy_out(const GradientOutput& output, GpuStream stream) {
+  if (options_.gradients) device_.copy(stream, output.host, memory_of(output));
 }
 
-void RankActions::take_loss(const Taken& taken, GpuStream stream) {
-  device_.copy(stream, taken.loss, memory_of(taken).last(taken.loss.size()));
+void RankActions::copy_out_loss(const GradientOutput& output, GpuStream stream) {
+  device_.copy(stream, output.loss, memory_of(output).last(output.loss.size()));
 }
 
 std::vector<Transfer> RankActions::transfers(InstructionId id) const {
@@ -298,37 +300,37 @@ void RankActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
 void RankActions::begin_norm(int update, GpuStream stream) {
   const std::span<std::byte> own = norm(update);
   device_.fill(stream, own, std::byte{0});
-  for (const Taken& taken : taken_) {
-    if (taken.gradients.update != update || !taken.counts) continue;
-    stages_.add_squared_norm(stream, memory_of(taken), reinterpret_cast<double*>(own.data()));
+  for (const GradientOutput& output : outputs_) {
+    if (output.gradients.update != update || !output.counts) continue;
+    stages_.add_squared_norm(stream, memory_of(output), reinterpret_cast<double*>(own.data()));
   }
   norm_known_[as_size(update)] = 1;
 }
 
 bool RankActions::has_losses_left() const {
-  return std::ranges::any_of(taken_,
-                             [](const Taken& taken) { return !taken.optimized && !taken.loss.empty(); });
+  return std::ranges::any_of(
+      outputs_, [](const GradientOutput& output) { return !output.optimized && !output.loss.empty(); });
 }
 
 void RankActions::end_step(GpuStream stream) {
-  for (const Taken& taken : taken_) {
-    if (!taken.optimized) take_loss(taken, stream);
+  for (const GradientOutput& output : outputs_) {
+    if (!output.optimized) copy_out_loss(output, stream);
   }
 }
 
 void RankActions::end_run(GpuStream stream) {
-  for (const Taken& taken : taken_) {
-    if (!taken.optimized) take(taken, stream);
+  for (const GradientOutput& output : outputs_) {
+    if (!output.optimized) copy_out(output, stream);
   }
 }
 
 /// Once reduced, all ranks of a block have the same sum.
 std::vector<BlockLoss> RankActions::losses() const {
   std::vector<BlockLoss> result;
-  for (const Taken& taken : taken_) {
-    const BlockGradients& g = taken.gradients;
-    if (taken.loss.empty() || (g.reduced && !taken.counts)) continue;
-    result.push_back({g.block, g.update, g.rank, model_.loss(taken.loss)});
+  for (const GradientOutput& output : outputs_) {
+    const BlockGradients& g = output.gradients;
+    if (output.loss.empty() || (g.reduced && !output.counts)) continue;
+    result.push_back({g.block, g.update, g.rank, model_.loss(output.loss)});
   }
   return result;
 }
@@ -336,9 +338,9 @@ std::vector<BlockLoss> RankActions::losses() const {
 std::vector<BlockGradients> RankActions::gradients() const {
   std::vector<BlockGradients> result;
   if (!options_.gradients) return result;
-  for (const Taken& taken : taken_) {
-    BlockGradients one = taken.gradients;
-    one.values.assign(taken.host.begin(), taken.host.end());
+  for (const GradientOutput& output : outputs_) {
+    BlockGradients one = output.gradients;
+    one.values.assign(output.host.begin(), output.host.end());
     result.push_back(std::move(one));
   }
   return result;

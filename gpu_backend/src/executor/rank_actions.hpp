@@ -50,15 +50,16 @@ class RankActions {
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
   /// Runs what a collective does on its own rank first. Returns: the part of the rank in it.
   [[nodiscard]] CollectiveCall collective(InstructionId id, GpuStream stream);
-  /// True where losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
+  /// True where losses wait to be copied out after a step, because no OPT consumes the gradients that carry
+  /// them.
   [[nodiscard]] bool has_losses_left() const;
   /// Takes those.
   void end_step(GpuStream stream);
   /// Takes the gradients of the step that no OPT has consumed.
   void end_run(GpuStream stream);
 
-  /// The losses of the step that were taken, and the gradients of the last one, as OPT found them where there
-  /// is one. Requires: work on the stream that took them is complete. Order: block, update.
+  /// The losses of the step that were copied out, and the gradients of the last one, as OPT found them where
+  /// there is one. Requires: work on the stream that took them is complete. Order: block, update.
   [[nodiscard]] std::vector<BlockLoss> losses() const;
   [[nodiscard]] std::vector<BlockGradients> gradients() const;
 
@@ -72,7 +73,7 @@ class RankActions {
 
  private:
   /// Gradients to hand out, and the host memory that they and the losses behind them come out in.
-  struct Taken {
+  struct GradientOutput {
     BlockGradients gradients;
     std::span<std::byte> host;
     std::span<std::byte> loss;  ///< empty: the block has none
@@ -84,15 +85,15 @@ class RankActions {
     ActionBuffers tensors;
     std::vector<std::span<std::byte>> copies_of_dx;
   };
-  using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
-  static Cell cell(const Action& a) { return {a.subject, a.microbatch, a.slice}; }
+  using PassKey = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
+  static PassKey pass_key(const Action& a) { return {a.subject, a.microbatch, a.slice}; }
 
   void find_gradients();
   void find_actions();
   void reserve(const Action& action);
   [[nodiscard]] std::optional<ComputeBuffers> find_buffers(InstructionId id, const Action& action) const;
   [[nodiscard]] ComputeBuffers compute_buffers(InstructionId id, const Action& action) const;
-  [[nodiscard]] Taken* find(BlockId block, int update);
+  [[nodiscard]] GradientOutput* find(BlockId block, int update);
   void run(InstructionId id, const Action& action, GpuStream stream);
   void compute(InstructionId id, const Action& action, GpuStream stream);
   void clear_gradients(InstructionId id, const Action& action, GpuStream stream);
@@ -103,9 +104,9 @@ class RankActions {
   void begin_norm(int update, GpuStream stream);
   void reduce(InstructionId id, const Action& action, GpuStream stream, CollectiveCall& call);
   void add_part(InstructionId id, const Action& action, CollectiveCall& call) const;
-  [[nodiscard]] std::span<std::byte> memory_of(const Taken& taken) const;
-  void take(const Taken& taken, GpuStream stream);
-  void take_loss(const Taken& taken, GpuStream stream);
+  [[nodiscard]] std::span<std::byte> memory_of(const GradientOutput& output) const;
+  void copy_out(const GradientOutput& output, GpuStream stream);
+  void copy_out_loss(const GradientOutput& output, GpuStream stream);
   void keep_newest_parameters(GpuStream stream);
   [[nodiscard]] const std::int64_t* step() const {
     return reinterpret_cast<const std::int64_t*>(step_.data());
@@ -124,11 +125,11 @@ class RankActions {
   Device& device_;
   Stages& stages_;
   RankId rank_;
-  std::vector<BlockId> blocks_;  ///< that the rank has a share of
-  std::vector<Taken> taken_;     ///< by block, update
+  std::vector<BlockId> blocks_;          ///< that the rank has a share of
+  std::vector<GradientOutput> outputs_;  ///< by block, update
   /// Per action of the rank: the tensors of one that computes, where the Program has all that it needs.
   std::vector<std::optional<ComputeBuffers>> buffers_;
-  std::map<Cell, Payload> host_copies_;
+  std::map<PassKey, Payload> host_copies_;
   std::vector<std::span<std::byte>> newest_;  ///< per block: room for its newest version
   std::span<std::byte> norms_;                ///< a double for each update
   std::span<std::byte> step_;                 ///< number of the step, which every pass reads

@@ -34,9 +34,9 @@ bool exporting::has_rows_of(const Schedule& schedule, const std::string& name, i
   const auto other =
       generate(name, {.ranks = pipeline.ranks(), .microbatches = pipeline.microbatches(), .chunks = chunks});
   if (!other || other->pipeline() != pipeline) return false;
-  const auto is_idle = [](const Step& step) { return step.idle(); };
+  const auto is_idle = [](const Cell& cell) { return cell.idle(); };
   for (const RankId rank : pipeline.rank_ids()) {
-    std::vector<Step> rows[2];
+    std::vector<Cell> rows[2];
     std::ranges::remove_copy_if(schedule.row(rank), std::back_inserter(rows[0]), is_idle);
     std::ranges::remove_copy_if(other->row(rank), std::back_inserter(rows[1]), is_idle);
     if (rows[0] != rows[1]) return false;

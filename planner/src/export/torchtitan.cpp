@@ -27,8 +27,8 @@ Expected<std::string> placement_class(const Pipeline& pipeline) {
 
 bool splits_backwards(const Schedule& schedule) {
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(rank)) {
+      for (const Action& action : cell.actions()) {
         if (action.kind == OpKind::backward_weight) return true;
       }
     }

@@ -16,9 +16,9 @@ ScheduleParameters parameters_for(const ScheduleChoice& choice, int ranks, int m
 RowForm form_of(const Schedule& schedule) {
   RowForm form;
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      form.overlaps = form.overlaps || step.overlapped();
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(rank)) {
+      form.overlaps = form.overlaps || cell.overlapped();
+      for (const Action& action : cell.actions()) {
         form.splits = form.splits || action.kind == OpKind::backward_weight;
         form.lends = form.lends || action.kind == OpKind::send_activation;
       }

@@ -25,7 +25,7 @@ class RowWalk {
  public:
   RowWalk(const Schedule& schedule, RankId rank) : stages_(schedule.pipeline().stages_of(rank)) {
     now_.stages.resize(stages_.size());
-    for (const Step& step : schedule.row(rank)) pass(step);
+    for (const Cell& cell : schedule.row(rank)) pass(cell);
   }
 
   [[nodiscard]] std::vector<RowMoment> moments() && { return {moments_.begin(), moments_.end()}; }
@@ -63,8 +63,8 @@ class RowWalk {
     }
   }
 
-  void pass(const Step& step) {
-    const auto actions = step.actions();
+  void pass(const Cell& cell) {
+    const auto actions = cell.actions();
     if (actions.empty() || !is_forward_or_backward(actions.front())) return;
     for (const Action& action : actions) start(action);
     now_.kind = actions.front().kind;
@@ -91,8 +91,8 @@ RowMoments moments_of(const Schedule& schedule) {
   RowMoments result;
   for (const RankId rank : schedule.pipeline().rank_ids()) {
     result.rows.push_back(RowWalk(schedule, rank).moments());
-    for (const Step& step : schedule.row(rank)) {
-      for (const Action& action : step.actions())
+    for (const Cell& cell : schedule.row(rank)) {
+      for (const Action& action : cell.actions())
         result.lends = result.lends || action.kind == OpKind::send_activation;
     }
   }

@@ -12,7 +12,7 @@
 
 namespace ppsim::planner {
 
-/// The activations of one stage of a rank while a step of its row runs, in numbers of microbatches.
+/// The activations of one stage of a rank while a cell of its row runs, in numbers of microbatches.
 struct StageLoad {
   int for_input = 0;    ///< saved activations that I frees
   int for_weight = 0;   ///< those that W frees
@@ -23,10 +23,10 @@ struct StageLoad {
   friend auto operator<=>(const StageLoad&, const StageLoad&) = default;
 };
 
-/// A step of a row, and all that its rank holds for certain while it runs.
+/// A cell of a row, and all that its rank holds for certain while it runs.
 struct RowMoment {
   std::vector<StageLoad> stages;  ///< in the order of Pipeline::stages_of
-  OpKind kind = OpKind::forward;  ///< of the first action of the step
+  OpKind kind = OpKind::forward;  ///< of the first action of the cell
   StageId running;
   friend auto operator<=>(const RowMoment&, const RowMoment&) = default;
 };

@@ -27,7 +27,7 @@ RankRecompute::RankRecompute(const Schedule& schedule, RankId rank, const Recomp
 }
 
 /// Every different state that the rank is in during a step, read in the order of its row.
-void RankRecompute::add_moments(std::span<const Step> row) {
+void RankRecompute::add_moments(std::span<const Cell> row) {
   std::vector<Live> live(stages_.size());
   std::set<std::vector<Live>> different;
   const auto of = [&](const Action& action) -> Live& {
@@ -46,8 +46,8 @@ void RankRecompute::add_moments(std::span<const Step> row) {
     of(a).for_weight -= gives_weight_gradient(a.kind) ? 1 : 0;
     of(a).begun_weight -= gives_weight_gradient(a.kind) ? 1 : 0;
   };
-  for (const Step& step : row) {
-    const auto actions = step.actions();
+  for (const Cell& cell : row) {
+    const auto actions = cell.actions();
     if (actions.empty() || info(actions.front().kind).resource != Resource::compute ||
         info(actions.front().kind).microbatch != MicrobatchUse::required)
       continue;

@@ -23,7 +23,7 @@ class RankRecompute {
   /// The cheapest choice for each stage of the rank, in the order of Pipeline::stages_of, whose activations
   /// never need more than `budget`; nothing where there is none.
   [[nodiscard]] std::optional<std::vector<Recompute>> cheapest(Bytes budget) const;
-  /// The most that the activations of a choice need at any step of the row.
+  /// The most that the activations of a choice need at any cell of the row.
   [[nodiscard]] Bytes peak(const std::vector<Recompute>& choice) const;
 
  private:
@@ -34,7 +34,7 @@ class RankRecompute {
   };
   class Search;
 
-  void add_moments(std::span<const Step> row);
+  void add_moments(std::span<const Cell> row);
   [[nodiscard]] Option option(const Pipeline& pipeline, std::size_t stage, Recompute choice,
                               const RecomputeTables& tables) const;
 

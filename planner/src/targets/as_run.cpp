@@ -20,29 +20,29 @@ tl::unexpected<Error> split_first(const Target& target, const Pipeline& pipeline
                      .expected = "0B" + number + ", or both in one place"});
 }
 
-/// The steps of a row, each I of the first stage one B with the W behind it.
-Expected<std::vector<Step>> joined_row(const Target& target, const Pipeline& pipeline,
-                                       std::span<const Step> row) {
-  std::vector<Step> steps;
+/// The cells of a row, each I of the first stage one B with the W behind it.
+Expected<std::vector<Cell>> joined_row(const Target& target, const Pipeline& pipeline,
+                                       std::span<const Cell> row) {
+  std::vector<Cell> cells;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const auto actions = row[i].actions();
     const auto split = std::ranges::find_if(
         actions, [](const Action& action) { return is_of_first(action, OpKind::backward_input); });
     if (split == actions.end()) {
-      steps.push_back(row[i]);
+      cells.push_back(row[i]);
       continue;
     }
     Action weights = *split;
     weights.kind = OpKind::backward_weight;
     std::size_t next = i + 1;
     while (next < row.size() && row[next].idle()) ++next;
-    if (next == row.size() || row[next] != Step(weights)) return split_first(target, pipeline, *split);
+    if (next == row.size() || row[next] != Cell(weights)) return split_first(target, pipeline, *split);
     Action whole = *split;
     whole.kind = OpKind::backward;
-    steps.push_back(row[i].overlapped() ? Step(actions[0], whole) : Step(whole));
+    cells.push_back(row[i].overlapped() ? Cell(actions[0], whole) : Cell(whole));
     i = next;
   }
-  return steps;
+  return cells;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ Expected<Schedule> as_run(const Target& target, const Schedule& schedule) {
   const Pipeline& pipeline = schedule.pipeline();
   ScheduleBuilder builder(schedule.name(), pipeline);
   for (const RankId rank : pipeline.rank_ids()) {
-    PPSIM_ASSIGN_OR_RETURN(const auto steps, joined_row(target, pipeline, schedule.row(rank)));
-    for (const Step& step : steps) builder.add(rank, step);
+    PPSIM_ASSIGN_OR_RETURN(const auto cells, joined_row(target, pipeline, schedule.row(rank)));
+    for (const Cell& cell : cells) builder.add(rank, cell);
   }
   return std::move(builder).build();
 }

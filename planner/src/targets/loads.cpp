@@ -111,8 +111,8 @@ class Counts {
   }
   void add(const Schedule& schedule) {
     for (const RankId rank : pipeline_.rank_ids()) {
-      for (const Step& step : schedule.row(rank)) {
-        for (const Action& action : step.actions()) add(action);
+      for (const Cell& cell : schedule.row(rank)) {
+        for (const Action& action : cell.actions()) add(action);
       }
     }
   }

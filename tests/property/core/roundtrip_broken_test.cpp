@@ -102,7 +102,7 @@ RC_GTEST_PROP(Broken, DamagedInstructionsAreReadOrRefused, ()) {
   const auto id = InstructionId(*rc::gen::inRange(0, static_cast<int>(program.size())));
   const std::string text = damaged(instruction_text(program, id));
   check_text_error(parse_instruction(program.pipeline(), text));
-  check_text_error(parse_step(program.pipeline(), text));
+  check_text_error(parse_cell(program.pipeline(), text));
   check_text_error(parse_action(program.pipeline(), text));
 }
 

@@ -62,8 +62,8 @@ RC_GTEST_PROP(RoundTrip, TextOfAnyAction, ()) {
 RC_GTEST_PROP(RoundTrip, TextOfSteps, ()) {
   const auto schedule = *test::schedules(test::general_shapes());
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      RC_ASSERT(gives(parse_step(schedule.pipeline(), step_text(schedule.pipeline(), step)), step));
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      RC_ASSERT(gives(parse_cell(schedule.pipeline(), cell_text(schedule.pipeline(), cell)), cell));
     }
   }
 }
@@ -148,9 +148,9 @@ ProgramDraft with_transfers(const Schedule& schedule) {
         row.push_back(std::move(item));
       }
     };
-    for (const Step& step : schedule.row(RankId(r))) {
-      if (step.idle()) continue;
-      const std::span<const Action> actions = step.actions();
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      if (cell.idle()) continue;
+      const std::span<const Action> actions = cell.actions();
       for (const Action& action : actions) {
         if (action.kind == OpKind::forward)
           add(OpKind::recv_forward, action, pipeline.producers(action.stage(), action.mb()));
@@ -159,7 +159,7 @@ ProgramDraft with_transfers(const Schedule& schedule) {
       }
       InstructionDraft compute;
       compute.actions.assign(actions.begin(), actions.end());
-      compute.form = step.overlapped() ? InstructionForm::overlap : InstructionForm::single;
+      compute.form = cell.overlapped() ? InstructionForm::overlap : InstructionForm::single;
       row.push_back(std::move(compute));
       for (const Action& action : actions) {
         if (action.kind == OpKind::forward)

@@ -170,24 +170,24 @@ RC_GTEST_PROP(RankRanges, JsonReadsTheSameOnAnyNumberOfThreads, ()) {
 /// Rows in which some steps have changed places, within a row or with another one.
 ScheduleBuilder shuffled(const Schedule& schedule) {
   const int ranks = schedule.pipeline().ranks();
-  std::vector<std::vector<Step>> rows;
+  std::vector<std::vector<Cell>> rows;
   for (RankId rank(0); rank.value() < ranks; rank = next(rank))
     rows.emplace_back(schedule.row(rank).begin(), schedule.row(rank).end());
-  const auto row = [&]() -> std::vector<Step>& {
+  const auto row = [&]() -> std::vector<Cell>& {
     return rows[*rc::gen::inRange<std::size_t>(0, rows.size())];
   };
-  const auto step_of = [&](std::vector<Step>& of) -> Step& {
+  const auto step_of = [&](std::vector<Cell>& of) -> Cell& {
     return of[*rc::gen::inRange<std::size_t>(0, of.size())];
   };
   const int swaps = *rc::gen::inRange(0, 3);
   for (int i = 0; i < swaps; ++i) {
-    std::vector<Step>& one = row();
-    std::vector<Step>& other = *rc::gen::arbitrary<bool>() ? one : row();
+    std::vector<Cell>& one = row();
+    std::vector<Cell>& other = *rc::gen::arbitrary<bool>() ? one : row();
     if (!one.empty() && !other.empty()) std::swap(step_of(one), step_of(other));
   }
   ScheduleBuilder builder(schedule.name(), schedule.pipeline());
   for (RankId rank(0); rank.value() < ranks; rank = next(rank)) {
-    for (const Step& step : rows[rank.index()]) builder.add(rank, step);
+    for (const Cell& cell : rows[rank.index()]) builder.add(rank, cell);
   }
   return builder;
 }

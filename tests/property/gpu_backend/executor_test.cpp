@@ -31,8 +31,8 @@ LoweringOptions any_options() {
 
 bool recomputes(const Schedule& schedule) {
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      for (const Action& action : cell.actions()) {
         if (action.kind == OpKind::recompute) return true;
       }
     }

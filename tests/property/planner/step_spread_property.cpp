@@ -153,8 +153,8 @@ Schedule renumbered(const Schedule& schedule, const std::vector<int>& number_of)
   for (RankId& rank : spec.placement) rank = RankId(number_of[rank.index()]);
   ScheduleBuilder builder(schedule.name(), Pipeline::make(spec).value());
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r)))
-      builder.add(RankId(number_of[static_cast<std::size_t>(r)]), step);
+    for (const Cell& cell : schedule.row(RankId(r)))
+      builder.add(RankId(number_of[static_cast<std::size_t>(r)]), cell);
   }
   return builder.build().value();
 }

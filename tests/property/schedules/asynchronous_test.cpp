@@ -91,8 +91,8 @@ RC_GTEST_PROP(Asynchronous, EveryForwardReadsTheNewestVersionOfItsRank, ()) {
   const Schedule schedule = test::generated("pipedream", parameters);
   for (int r = 0; r < parameters.ranks; ++r) {
     int newest = 0;
-    for (const Step& step : schedule.row(RankId(r))) {
-      const Action& action = step.actions().front();
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      const Action& action = cell.actions().front();
       if (action.kind == OpKind::optimizer) newest = action.update() + 1;
       if (action.kind != OpKind::forward) continue;
       RC_ASSERT(schedule.pipeline().version(action.stage(), action.mb()) == newest);

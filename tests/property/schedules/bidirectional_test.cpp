@@ -32,7 +32,7 @@ class StepsOfDualPipe {
 
   StepsOfDualPipe(const Place& place, const std::array<Way, 2>& ways) : at_(place), ways_(ways) {}
 
-  std::vector<Step> row() {
+  std::vector<Cell> row() {
     const int p = at_.ranks;
     const int r = at_.rank;
     const int main = at_.microbatches - 2 * p + r + 1;
@@ -78,7 +78,7 @@ class StepsOfDualPipe {
 
   void add(const Action& action) { row_.emplace_back(action); }
   void add_pair(const Action& forward, const Action& backward, bool apart) {
-    if (!apart) return row_.push_back(Step(forward, backward));
+    if (!apart) return row_.push_back(Cell(forward, backward));
     add(forward), add(backward);
   }
   void add_weight() {
@@ -87,12 +87,12 @@ class StepsOfDualPipe {
 
   Place at_;
   std::array<Way, 2> ways_;
-  std::vector<Step> row_;
+  std::vector<Cell> row_;
   std::vector<Action> weights_;
   std::size_t weights_used_ = 0;
 };
 
-std::vector<Step> steps_of(const Schedule& schedule, int rank) {
+std::vector<Cell> steps_of(const Schedule& schedule, int rank) {
   const auto row = schedule.row(RankId(rank));
   return {row.begin(), row.end()};
 }
@@ -132,7 +132,7 @@ class Clocks {
  public:
   Clocks(const Pipeline& pipeline, int unit) : pipeline_(pipeline), unit_(unit), rows_(rows_of_ranks()) {}
 
-  std::vector<std::vector<Step>> run() {
+  std::vector<std::vector<Cell>> run() {
     const auto routes = static_cast<int>(pipeline_.spec().routes.size());
     waiting_ = pipeline_.microbatches() / routes;
     for (int clock = 0; !on_the_way_.empty() || entered_ < waiting_; ++clock) {
@@ -151,8 +151,8 @@ class Clocks {
     int steps;
   };
 
-  std::vector<std::vector<Step>> rows_of_ranks() const {
-    return std::vector<std::vector<Step>>(static_cast<std::size_t>(pipeline_.ranks()));
+  std::vector<std::vector<Cell>> rows_of_ranks() const {
+    return std::vector<std::vector<Cell>>(static_cast<std::size_t>(pipeline_.ranks()));
   }
 
   int length() const { return static_cast<int>(pipeline_.spec().routes[RouteId(0)].size()); }
@@ -177,7 +177,7 @@ class Clocks {
 
   const Pipeline& pipeline_;
   int unit_;
-  std::vector<std::vector<Step>> rows_;
+  std::vector<std::vector<Cell>> rows_;
   std::vector<Traveller> on_the_way_;
   int waiting_ = 0;
   int entered_ = 0;

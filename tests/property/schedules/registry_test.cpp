@@ -19,8 +19,8 @@ namespace {
 /// Whether the rows have an action of this kind, which lowering does not add again.
 bool brings(const Schedule& schedule, OpKind kind) {
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      if (!step.idle() && step.actions().front().kind == kind) return true;
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      if (!cell.idle() && cell.actions().front().kind == kind) return true;
     }
   }
   return false;
@@ -109,8 +109,8 @@ TEST_P(EveryAscendingSchedule, AccumulatesWeightGradientsAsItSays) {
     const Schedule schedule = test::generated(GetParam().name, parameters);
     std::vector<int> last(static_cast<std::size_t>(schedule.pipeline().stages()), -1);
     for (int r = 0; r < parameters.ranks; ++r) {
-      for (const Step& step : schedule.row(RankId(r))) {
-        for (const Action& action : step.actions()) {
+      for (const Cell& cell : schedule.row(RankId(r))) {
+        for (const Action& action : cell.actions()) {
           if (!gives_weight_gradient(action.kind)) continue;
           RC_ASSERT(last[action.stage().index()] <= action.microbatch);
           last[action.stage().index()] = action.microbatch;
@@ -160,7 +160,7 @@ RC_GTEST_PROP(Interleaved, IsPyTorchsWherePyTorchHasOne, ()) {
   const Schedule schedule = test::generated("interleaved-1f1b", {.ranks = p, .microbatches = n, .chunks = v});
   for (int r = 0; r < p; ++r) {
     std::vector<Action> row;
-    for (const Step& step : schedule.row(RankId(r))) row.push_back(step.actions().front());
+    for (const Cell& cell : schedule.row(RankId(r))) row.push_back(cell.actions().front());
     RC_ASSERT(row == pytorch_interleaved_row(p, n, v, r));
   }
 }

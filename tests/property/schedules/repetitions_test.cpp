@@ -15,10 +15,10 @@ namespace {
 class OrderOf : public testing::TestWithParam<ScheduleInfo> {};
 
 /// A rank's row without what a microbatch does.
-std::vector<Step> row_without(const Schedule& schedule, RankId rank, int microbatch) {
-  std::vector<Step> row;
-  for (const Step& step : schedule.row(rank)) {
-    if (!step.idle() && step.actions().front().microbatch != microbatch) row.push_back(step);
+std::vector<Cell> row_without(const Schedule& schedule, RankId rank, int microbatch) {
+  std::vector<Cell> row;
+  for (const Cell& cell : schedule.row(rank)) {
+    if (!cell.idle() && cell.actions().front().microbatch != microbatch) row.push_back(cell);
   }
   return row;
 }
@@ -72,8 +72,8 @@ TEST_P(OrderOf, RepeatsAfterAPeriod) {
     if (!lists || !schedule) continue;
     for (int r = 0; r < p; ++r) {
       std::vector<Action> row;
-      for (const Step& step : schedule->row(RankId(r))) {
-        if (!step.idle()) row.push_back(step.actions().front());
+      for (const Cell& cell : schedule->row(RankId(r))) {
+        if (!cell.idle()) row.push_back(cell.actions().front());
       }
       for (const auto& [begin, end] : kSteady) {
         const auto place = [&](double share) {

@@ -62,8 +62,8 @@ class EveryScheduleUpdates : public testing::TestWithParam<ScheduleInfo> {
 
 bool has_kind(const Schedule& schedule, OpKind kind) {
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      if (!step.idle() && step.actions().front().kind == kind) return true;
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      if (!cell.idle() && cell.actions().front().kind == kind) return true;
     }
   }
   return false;
@@ -159,7 +159,7 @@ TEST_P(EveryScheduleUpdates, ReductionsOverlapTheCoolDown) {
 }
 
 /// PyTorch's rule, as its documentation words it: look at the next three stages from each action on.
-std::vector<Action> gathered_as_pytorch(const std::vector<Step>& row) {
+std::vector<Action> gathered_as_pytorch(const std::vector<Cell>& row) {
   std::vector<Action> result;
   std::vector<std::int32_t> active;
   const auto drop = [&](const std::vector<std::int32_t>& needed) {
@@ -195,12 +195,12 @@ TEST_P(EveryScheduleUpdates, GatherAsPyTorchDoes) {
     if (has_kind(schedule, OpKind::unshard)) return;
     const Program program = lowered(schedule, {.unshard = true});
     for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-      std::vector<Step> row;
-      for (const Step& step : schedule.row(RankId(r))) {
-        if (step.idle()) continue;
-        const OpInfo& kind = info(step.actions().front().kind);
+      std::vector<Cell> row;
+      for (const Cell& cell : schedule.row(RankId(r))) {
+        if (cell.idle()) continue;
+        const OpInfo& kind = info(cell.actions().front().kind);
         if (kind.resource == Resource::compute && kind.microbatch == MicrobatchUse::required)
-          row.push_back(step);
+          row.push_back(cell);
       }
       std::vector<Action> found;
       for (const Action& action : row_without_transfers(program, RankId(r))) {

@@ -21,7 +21,7 @@ using test::generated;
 
 std::vector<Action> row_of(const Schedule& schedule, int rank) {
   std::vector<Action> row;
-  for (const Step& step : schedule.row(RankId(rank))) row.push_back(step.actions().front());
+  for (const Cell& cell : schedule.row(RankId(rank))) row.push_back(cell.actions().front());
   return row;
 }
 

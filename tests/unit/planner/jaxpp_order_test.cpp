@@ -194,8 +194,8 @@ TEST(JaxppOrder, RefusesWhatJaxppDoesNotHave) {
 
 TEST(JaxppTarget, RunsTheFirstStagesBackwardWhole) {
   const Schedule run = as_run(jaxpp(), test::generated("zb-h1", {.ranks = 4, .microbatches = 8})).value();
-  for (const Step& step : run.row(RankId(0))) {
-    for (const Action& action : step.actions()) EXPECT_NE(action.kind, OpKind::backward_input);
+  for (const Cell& cell : run.row(RankId(0))) {
+    for (const Action& action : cell.actions()) EXPECT_NE(action.kind, OpKind::backward_input);
   }
   const Schedule own =
       test::generated("dualpipe-v", {.ranks = 4, .microbatches = 8, .settings = {{"variant", "jaxpp"}}});

@@ -68,8 +68,8 @@ TEST(KnownSchedules, OfFusedBackwardsHaveB) {
   const auto known = known_schedules(request);
   EXPECT_TRUE(has(known, "interleaved-1f1b"));
   for (const Schedule& schedule : known) {
-    for (const Step& step : schedule.row(RankId(0))) {
-      for (const Action& action : step.actions()) EXPECT_NE(action.kind, OpKind::backward_weight);
+    for (const Cell& cell : schedule.row(RankId(0))) {
+      for (const Action& action : cell.actions()) EXPECT_NE(action.kind, OpKind::backward_weight);
     }
   }
 }

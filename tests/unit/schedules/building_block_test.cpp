@@ -57,7 +57,7 @@ TEST(BuildingBlock, ReachesZbH1) {
 TEST(BuildingBlock, KeepsItsOrderUnlessAsked) {
   const Schedule schedule = block(2, 2, {{"offsets", "F: [0 1]; I: [4 2]; W: [5 3]"}, {"reorder", "none"}});
   std::string row;
-  for (const Step& step : schedule.row(RankId(0))) row += step_text(schedule.pipeline(), step) + ' ';
+  for (const Cell& cell : schedule.row(RankId(0))) row += cell_text(schedule.pipeline(), cell) + ' ';
   EXPECT_EQ(row, "0F0 0F1 0I0 0W0 0I1 0W1 ");
 }
 

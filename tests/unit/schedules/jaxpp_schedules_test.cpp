@@ -209,8 +209,8 @@ void add(const Action& action, bool halves, std::vector<Task>& row) {
 Rows rows_of(const Schedule& schedule, bool halves) {
   Rows rows(static_cast<std::size_t>(schedule.pipeline().ranks()));
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (const Step& step : schedule.row(RankId(static_cast<std::int32_t>(r)))) {
-      for (const Action& action : step.actions()) add(action, halves, rows[r]);
+    for (const Cell& cell : schedule.row(RankId(static_cast<std::int32_t>(r)))) {
+      for (const Action& action : cell.actions()) add(action, halves, rows[r]);
     }
   }
   return rows;

@@ -61,8 +61,8 @@ TEST(Interleaved, OfOneChunkIsEagerOneFOneB) {
 /// The forwards of a row, "chunk:microbatch".
 std::string forwards(const Schedule& schedule, int rank) {
   std::string text;
-  for (const Step& step : schedule.row(RankId(rank))) {
-    const Action& action = step.actions().front();
+  for (const Cell& cell : schedule.row(RankId(rank))) {
+    const Action& action = cell.actions().front();
     if (action.kind != OpKind::forward) continue;
     text += std::to_string(action.subject / schedule.pipeline().ranks()) + ":" +
             std::to_string(action.microbatch) + " ";

@@ -41,8 +41,8 @@ TEST(Orders, InterleavedAsMegatronAndPyTorch) {
 /// The forward_order of a row in the order of the chunks' turns.
 std::string forward_order(const Schedule& schedule, int rank) {
   std::string text;
-  for (const Step& step : schedule.row(RankId(rank))) {
-    const Action& action = step.actions().front();
+  for (const Cell& cell : schedule.row(RankId(rank))) {
+    const Action& action = cell.actions().front();
     if (action.kind == OpKind::forward)
       text += std::to_string(action.subject) + ":" + std::to_string(action.microbatch) + " ";
   }

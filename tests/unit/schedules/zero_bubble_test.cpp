@@ -142,7 +142,7 @@ TEST(ZbGreedy, TriesBothSidesOfEveryRule) {
 /// The kinds of a row, one letter each.
 std::string kinds(const Schedule& schedule, int rank) {
   std::string text;
-  for (const Step& step : schedule.row(RankId(rank))) text += info(step.actions().front().kind).text;
+  for (const Cell& cell : schedule.row(RankId(rank))) text += info(cell.actions().front().kind).text;
   return text;
 }
 

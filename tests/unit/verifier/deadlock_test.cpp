@@ -225,7 +225,7 @@ TEST(DeadlockFree, AHangByResidencyNamesWhatHoldsThePlaces) {
   // Nothing but a place is missing for the first, and whatever holds one is named.
   const Wait& first = hang.waits.front();
   EXPECT_EQ(first.why, "none of the rank's places is free before it completes");
-  for (const Place& place : hang.resident) {
+  for (const NamedInstruction& place : hang.resident) {
     if (place.rank != first.who.rank) continue;
     const auto is_for = [&](const Wait& w) { return w.who == first.who && w.waits_for == place; };
     EXPECT_TRUE(std::ranges::any_of(hang.waits, is_for)) << place.action;
@@ -251,8 +251,8 @@ TEST(RecheckCycle, RefusesWhatIsNone) {
   EXPECT_FALSE(recheck_cycle(program, graph, wrong_kind).has_value()) << "no wait of that kind";
 
   // Two ends of one transfer need each other's start to complete; that alone is no deadlock.
-  const Place send = cycle[0].who;
-  const Place receive = cycle[0].waits_for;
+  const NamedInstruction send = cycle[0].who;
+  const NamedInstruction receive = cycle[0].waits_for;
   const std::vector<Wait> partners = {{send, receive, WaitReason::rendezvous, ""},
                                       {receive, send, WaitReason::rendezvous, ""}};
   EXPECT_FALSE(recheck_cycle(program, graph, partners).has_value());

@@ -261,8 +261,8 @@ TEST(PlacedSynthesis, RunsFusedBackwards) {
   const Synthesized found = answer_to(request);
   // Rank 0 computes 6 units for each microbatch; the last B of stage 0 follows all others' of its microbatch.
   EXPECT_GE(found.value, 6 * 8 * kUnitTime);
-  for (const Step& step : found.schedule.row(RankId(0)))
-    EXPECT_NE(step.actions()[0].kind, OpKind::backward_weight);
+  for (const Cell& cell : found.schedule.row(RankId(0)))
+    EXPECT_NE(cell.actions()[0].kind, OpKind::backward_weight);
 }
 
 TEST(PlacedSynthesis, RefusesPlacementsThatAreNone) {

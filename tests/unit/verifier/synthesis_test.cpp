@@ -260,11 +260,11 @@ TEST(Synthesis, PlacesTheWeightGradientsOfAGivenOrder) {
   for (int r = 0; r < 4; ++r) {
     std::string expected;
     std::string order;
-    for (const Step& step : kept.row(RankId(r)))
-      expected += step.actions()[0].kind == OpKind::forward ? 'F' : 'I';
-    for (const Step& step : found.schedule.row(RankId(r))) {
-      if (step.actions()[0].kind != OpKind::backward_weight)
-        order += step.actions()[0].kind == OpKind::forward ? 'F' : 'I';
+    for (const Cell& cell : kept.row(RankId(r)))
+      expected += cell.actions()[0].kind == OpKind::forward ? 'F' : 'I';
+    for (const Cell& cell : found.schedule.row(RankId(r))) {
+      if (cell.actions()[0].kind != OpKind::backward_weight)
+        order += cell.actions()[0].kind == OpKind::forward ? 'F' : 'I';
     }
     EXPECT_EQ(order, expected) << "rank " << r;
   }

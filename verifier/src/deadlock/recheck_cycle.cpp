@@ -77,10 +77,10 @@ Expected<void> recheck_cycle(const Program& program, const ExecutionGraph& graph
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const Wait& wait = cycle[i];
     const Wait& next = cycle[(i + 1) % cycle.size()];
-    for (const Place& place : {wait.who, wait.waits_for}) {
+    for (const NamedInstruction& place : {wait.who, wait.waits_for}) {
       const auto id = place.instruction;
       if (!id.valid() || id.index() >= program.size()) return refuse(wait, "no such instruction");
-      if (place != place_of(program, id)) return refuse(wait, "that is not what stands there");
+      if (place != named_instruction(program, id)) return refuse(wait, "that is not what stands there");
     }
     if (wait.waits_for != next.who) return refuse(wait, "the next item is about something else");
     if (!is_genuine(graph, wait)) return refuse(wait, "no such wait");

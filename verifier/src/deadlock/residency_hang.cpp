@@ -63,10 +63,10 @@ class BlockedSet {
   }
 
   /// The operations that hold the places of the ranks of the last knot.
-  [[nodiscard]] std::vector<Place> resident_places() const {
-    std::vector<Place> result;
+  [[nodiscard]] std::vector<NamedInstruction> resident_places() const {
+    std::vector<NamedInstruction> result;
     for (const RankId rank : full_) {
-      for (const InstructionId id : state_.holders(rank)) result.push_back(place_of(program_, id));
+      for (const InstructionId id : state_.holders(rank)) result.push_back(named_instruction(program_, id));
     }
     return result;
   }

@@ -53,8 +53,8 @@ class Aligner {
       if (program_.instruction(order[i]).form != InstructionForm::single) return false;
       const InstructionId other(row[as_size(limit)]);
       changes_.push_back({.kind = ChangeKind::move,
-                          .what = place_of(program_, order[i]),
-                          .other = place_of(program_, other),
+                          .what = named_instruction(program_, order[i]),
+                          .other = named_instruction(program_, other),
                           .before = true});
       std::rotate(row.begin() + limit, row.begin() + place, row.begin() + place + 1);
     }

@@ -19,7 +19,9 @@ std::string messages_text(const Change& change) {
                       change.communicator);
 }
 
-std::string place_text(const Place& place) { return concatenated("rank ", place.rank, ": ", place.action); }
+std::string place_text(const NamedInstruction& place) {
+  return concatenated("rank ", place.rank, ": ", place.action);
+}
 
 /// The faults that no change of a repair can mend.
 std::vector<std::string> no_matter_of_order(const Program& program) {

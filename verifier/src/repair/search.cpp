@@ -184,8 +184,8 @@ void Search::exclude(const Proposal& proposal) {
 
 Change Search::describe(const Candidate& candidate) const {
   Change change{.kind = candidate.kind, .before = candidate.before, .credits = candidate.level};
-  if (candidate.what.valid()) change.what = place_of(input_.program, candidate.what);
-  if (candidate.anchor.valid()) change.other = place_of(input_.program, candidate.anchor);
+  if (candidate.what.valid()) change.what = named_instruction(input_.program, candidate.what);
+  if (candidate.anchor.valid()) change.other = named_instruction(input_.program, candidate.anchor);
   if (candidate.channel < 0) return change;
   const ChannelKey& key = candidates_.channels()[as_size(candidate.channel)];
   change.communicator = input_.program.communicator(key.communicator).name;

@@ -51,11 +51,11 @@ void Incumbent::keep(const Schedule& schedule, Nanoseconds value, const std::str
 
 bool Incumbent::has_form(const Schedule& schedule) const {
   if (schedule.pipeline() != pipeline_of(request_)) return false;
-  const auto fits = [&](const Step& step) {
-    return std::ranges::all_of(step.actions(), [&](const Action& action) {
+  const auto fits = [&](const Cell& cell) {
+    return std::ranges::all_of(cell.actions(), [&](const Action& action) {
       const bool split = action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight;
       const bool fused = action.kind == OpKind::backward;
-      return !step.overlapped() &&
+      return !cell.overlapped() &&
              (action.kind == OpKind::forward || (request_.backward == BackwardForm::split ? split : fused));
     });
   };
@@ -95,8 +95,8 @@ TaskRows Incumbent::rows() const {
   TaskRows rows;
   for (int r = 0; r < request_.ranks; ++r) {
     rows.emplace_back();
-    for (const Step& step : schedule_->row(RankId(r))) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule_->row(RankId(r))) {
+      for (const Action& action : cell.actions()) {
         const int phase = action.kind == OpKind::forward ? 0 : action.kind == OpKind::backward_weight ? 2 : 1;
         const int strand = action.stage().value() * phases + phase;
         rows.back().push_back(strand * request_.microbatches + next[as_size(strand)]++);
@@ -137,8 +137,8 @@ int peak_live_microbatches(const Schedule& schedule) {
   int peak = 0;
   for (const RankId rank : schedule.pipeline().rank_ids()) {
     int live = 0;
-    for (const Step& step : schedule.row(rank)) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : schedule.row(rank)) {
+      for (const Action& action : cell.actions()) {
         if (action.kind == OpKind::forward) peak = std::max(peak, ++live);
         if (action.kind == OpKind::backward || action.kind == OpKind::backward_weight) --live;
       }

@@ -12,9 +12,9 @@ bool is_weight(const Action& action) { return action.kind == OpKind::backward_we
 /// Whether a rank runs one F, I or B after the other, each in the order of the microbatches.
 bool ascends(const Schedule& schedule, RankId rank) {
   std::array<int, 2> next = {};
-  for (const Step& step : schedule.row(rank)) {
-    if (step.overlapped()) return false;
-    for (const Action& action : step.actions()) {
+  for (const Cell& cell : schedule.row(rank)) {
+    if (cell.overlapped()) return false;
+    for (const Action& action : cell.actions()) {
       if (is_weight(action)) continue;
       const bool forward = action.kind == OpKind::forward;
       const bool backward = action.kind == OpKind::backward || action.kind == OpKind::backward_input;
@@ -31,8 +31,8 @@ KeptOrder kept_order_of(const SynthesisRequest& request) {
   if (!request.kept_order) return {};
   KeptOrder result(as_size(request.ranks));
   for (int r = 0; r < request.ranks; ++r) {
-    for (const Step& step : request.kept_order->row(RankId(r))) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : request.kept_order->row(RankId(r))) {
+      for (const Action& action : cell.actions()) {
         if (!is_weight(action)) result[as_size(r)].push_back(action.kind == OpKind::forward);
       }
     }

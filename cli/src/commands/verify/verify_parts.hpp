@@ -202,7 +202,7 @@ void print_remedy(const Remedy& remedy);
 Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<Remedy>& remedy);
 
 /// An instruction as `verify --json` writes it.
-[[nodiscard]] Json place_json(const Place& place);
+[[nodiscard]] Json instruction_json(const NamedInstruction& place);
 
 /// A counterexample as `verify --json` writes it.
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);

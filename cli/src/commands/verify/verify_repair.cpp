@@ -25,10 +25,10 @@ bool of_list(const Change& change) {
 Json change_json(const Change& change) {
   Json json = {{"kind", kind_name(change.kind)}, {"text", to_string(change)}};
   if (of_list(change)) {
-    json["what"] = place_json(change.what);
+    json["what"] = instruction_json(change.what);
     json[change.kind == ChangeKind::group ? "with"
          : change.before                  ? "before"
-                                          : "behind"] = place_json(change.other);
+                                          : "behind"] = instruction_json(change.other);
   } else {
     json["communicator"] = change.communicator;
     json["source"] = change.source.value();

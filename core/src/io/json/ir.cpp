@@ -75,13 +75,13 @@ Expected<Schedule> read_schedule(const RowFile& from) {
   const JsonFile& file = from.file;
   PPSIM_RETURN_IF_ERROR(file.validate("schedule"));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
-  IdVector<RankId, std::vector<Step>> rows(static_cast<std::size_t>(pipeline.ranks()));
+  IdVector<RankId, std::vector<Cell>> rows(static_cast<std::size_t>(pipeline.ranks()));
   // Whose memory who starts the threads asks for, as others go on with it.
   if (from.lifted != nullptr && from.lifted->size() == rows.size()) {
     for (const RankId rank : rows.ids()) rows[rank].reserve((*from.lifted)[rank.index()].size());
   }
   PPSIM_RETURN_IF_ERROR(read_rows(from, pipeline.ranks(), [&](RankId rank, std::string_view text) {
-    return parse_step(pipeline, text).map([&](const Step& step) { rows[rank].push_back(step); });
+    return parse_cell(pipeline, text).map([&](const Cell& cell) { rows[rank].push_back(cell); });
   }));
   auto schedule = ScheduleBuilder(file.root().value("name", ""), pipeline, std::move(rows)).build();
   if (!schedule) return file.error_at({"rows"}, schedule.error());
@@ -199,7 +199,7 @@ std::string to_json(const Schedule& schedule) {
   auto rows = ordered_json::array();
   for (const RankId rank : pipeline.rank_ids()) {
     auto row = ordered_json::array();
-    for (const Step& step : schedule.row(rank)) row.push_back(step_text(pipeline, step));
+    for (const Cell& cell : schedule.row(rank)) row.push_back(cell_text(pipeline, cell));
     rows.push_back(std::move(row));
   }
   return laid_out({{"format", kScheduleFormat},

@@ -191,18 +191,18 @@ Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cell
 Expected<void> add_row(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells,
                        RankId rank) {
   for (const TorchCell& cell : cells.rows()[rank.index()]) {
-    for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
+    for (int i = 0; i < cell.empty; ++i) builder.add(rank, Cell());
     if (cell.empty > 0) continue;
     PPSIM_ASSIGN_OR_RETURN(const CellActions actions, cells.resolve(pipeline, cell));
-    Step step;
-    if (actions.count == 1) step = Step(actions.items[0]);
-    if (actions.count == 2) step = Step(actions.items[0], actions.items[1]);
-    builder.add(rank, step);
+    Cell added;
+    if (actions.count == 1) added = Cell(actions.items[0]);
+    if (actions.count == 2) added = Cell(actions.items[0], actions.items[1]);
+    builder.add(rank, added);
   }
   return {};
 }
 
-Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
+Expected<void> add_cells(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
   const std::vector<RankRange> ranges = rank_ranges(pipeline.ranks(), cells.size());
   // Of several errors that of the first row counts.
   const auto added = all_at_once(ranges.size(), [&](std::size_t i) -> Expected<void> {
@@ -269,7 +269,7 @@ Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& f
   PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, alphabet));
   PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
   ScheduleBuilder builder(schedule_name(file), pipeline);
-  PPSIM_RETURN_IF_ERROR(add_steps(builder, pipeline, cells));
+  PPSIM_RETURN_IF_ERROR(add_cells(builder, pipeline, cells));
   return built(std::move(builder));
 }
 
@@ -305,8 +305,8 @@ Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
   PPSIM_RETURN_IF_ERROR(check_plain(schedule.pipeline()));
   CsvWriter writer(schedule.pipeline(), dialect);
   for (const RankId rank : schedule.pipeline().rank_ids()) {
-    for (const Step& step : schedule.row(rank)) {
-      PPSIM_RETURN_IF_ERROR(writer.add_cell(step.actions()));
+    for (const Cell& cell : schedule.row(rank)) {
+      PPSIM_RETURN_IF_ERROR(writer.add_cell(cell.actions()));
     }
     writer.end_row();
   }

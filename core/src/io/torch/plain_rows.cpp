@@ -61,14 +61,14 @@ class NamedPasses {
 struct PlainLine {
   std::string_view text;
   RankId rank;
-  std::vector<Step>& steps;
+  std::vector<Cell>& cells;
 };
 
 bool read_line(PlainLine line, const PassReader& passes, NamedPasses& named) {
   for (;;) {
     const std::optional<TorchAction> pass = passes.take(line.text);
     if (!pass || !named.add(line.rank, *pass)) return false;
-    line.steps.emplace_back(make_action(pass->kind, pass->subject, pass->number));
+    line.cells.emplace_back(make_action(pass->kind, pass->subject, pass->number));
     if (line.text.empty()) return true;
     if (line.text.front() != ',') return false;
     line.text.remove_prefix(1);
@@ -95,7 +95,7 @@ std::optional<PlainRows> plain_rows(std::string_view text, const Alphabet& alpha
   const std::vector<std::string_view> lines = lines_of(text);
   if (lines.empty()) return std::nullopt;
   const PassReader passes(alphabet);
-  IdVector<RankId, std::vector<Step>> rows(lines.size());
+  IdVector<RankId, std::vector<Cell>> rows(lines.size());
   std::size_t cells = 0;
   // Whose memory who starts the threads asks for, as others go on with it.
   for (const RankId rank : rows.ids()) {

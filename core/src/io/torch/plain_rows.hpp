@@ -10,7 +10,7 @@ namespace ppsim {
 
 /// The rows of a file whose cells are all passes, and the pipeline that they imply.
 struct PlainRows {
-  IdVector<RankId, std::vector<Step>> rows;
+  IdVector<RankId, std::vector<Cell>> rows;
   Pipeline pipeline;
 };
 

@@ -12,16 +12,16 @@ Action with_kind(Action action, OpKind kind) {
   return action;
 }
 
-bool is_computation(const Step& step) { return !step.idle() && computes_stage(step.actions().front().kind); }
+bool is_computation(const Cell& cell) { return !cell.idle() && computes_stage(cell.actions().front().kind); }
 
-/// Whether a step makes saved activations.
-bool saves(const Step& step) {
-  return std::ranges::any_of(step.actions(), [](const Action& a) {
+/// Whether a cell makes saved activations.
+bool saves(const Cell& cell) {
+  return std::ranges::any_of(cell.actions(), [](const Action& a) {
     return a.kind == OpKind::forward || a.kind == OpKind::recompute;
   });
 }
 
-std::vector<std::size_t> compute_places(std::span<const Step> row) {
+std::vector<std::size_t> compute_places(std::span<const Cell> row) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (is_computation(row[i])) places.push_back(i);
@@ -38,7 +38,7 @@ std::size_t last_before(const std::vector<std::size_t>& places, std::size_t plac
 /// Lays the copies of one rank beside its computation.
 class CopyPlanner {
  public:
-  CopyPlanner(const std::vector<Wait>& waits, const CostTable& costs, std::span<const Step> row,
+  CopyPlanner(const std::vector<Wait>& waits, const CostTable& costs, std::span<const Cell> row,
               const RowTimes& times)
       : row_(row), times_(times), computes_(compute_places(row)) {
     for (const Wait& wait : waits) {
@@ -115,7 +115,7 @@ class CopyPlanner {
         {.action = with_kind(trip.wait.forward, OpKind::reload), .place = place_, .gate = gate});
   }
 
-  std::span<const Step> row_;
+  std::span<const Cell> row_;
   const RowTimes& times_;
   std::vector<std::size_t> computes_;
   std::vector<Trip> trips_;           ///< in the order of their F
@@ -129,7 +129,7 @@ class CopyPlanner {
 }  // namespace
 
 std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOptions& options,
-                              std::span<const Step> row) {
+                              std::span<const Cell> row) {
   const std::vector<std::size_t> computes = compute_places(row);
   const bool placed_later = options.order == IssueOrder::early;
   std::vector<Copy> copies;
@@ -151,7 +151,7 @@ std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOpti
 }
 
 std::optional<std::vector<Copy>> plan_copies(const std::vector<Wait>& waits, const CostTable& costs,
-                                             std::span<const Step> row, const RowTimes& times) {
+                                             std::span<const Cell> row, const RowTimes& times) {
   return CopyPlanner(waits, costs, row, times).run();
 }
 

@@ -5,7 +5,7 @@
 namespace ppsim::lowering {
 namespace {
 
-IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const StepRows& rows) {
+IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const CellRows& rows) {
   IdVector<RankId, RowTimes> result(as_size(rows.ranks()));
   for (int r = 0; r < rows.ranks(); ++r) {
     const std::size_t size = rows[RankId(r)].size();
@@ -19,7 +19,7 @@ IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const StepR
 }
 
 /// The copies of as much of the choice as delays nothing, found by bisection.
-std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::span<const Step> row,
+std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::span<const Cell> row,
                                   const RowTimes& times) {
   std::vector<Copy> best;
   int fits = 0;
@@ -34,35 +34,35 @@ std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::
   return best;
 }
 
-void insert_copies(RankId rank, const std::vector<Copy>& copies, StepRows& rows) {
-  const std::span<const Step> row = rows[rank];
-  std::vector<Step> steps;
-  std::vector<std::int32_t> place_of_step;
+void insert_copies(RankId rank, const std::vector<Copy>& copies, CellRows& rows) {
+  const std::span<const Cell> row = rows[rank];
+  std::vector<Cell> cells;
+  std::vector<std::int32_t> place_of_cell;
   std::vector<std::int32_t> place_of_copy;
   auto next = copies.begin();
   for (std::size_t i = 0; i <= row.size(); ++i) {
     for (; next != copies.end() && next->place == i; ++next) {
-      place_of_copy.push_back(static_cast<std::int32_t>(steps.size()));
-      steps.emplace_back(next->action);
+      place_of_copy.push_back(static_cast<std::int32_t>(cells.size()));
+      cells.emplace_back(next->action);
     }
     if (i == row.size()) break;
-    place_of_step.push_back(static_cast<std::int32_t>(steps.size()));
-    steps.push_back(row[i]);
+    place_of_cell.push_back(static_cast<std::int32_t>(cells.size()));
+    cells.push_back(row[i]);
   }
   std::vector<AfterEdge> edges;
   for (std::size_t c = 0; c < copies.size(); ++c) {
     const Copy& copy = copies[c];
-    if (copy.gate != Copy::kNone) edges.push_back({place_of_copy[c], place_of_step[copy.gate]});
-    if (copy.holds != Copy::kNone) edges.push_back({place_of_step[copy.holds], place_of_copy[c]});
+    if (copy.gate != Copy::kNone) edges.push_back({place_of_copy[c], place_of_cell[copy.gate]});
+    if (copy.holds != Copy::kNone) edges.push_back({place_of_cell[copy.holds], place_of_copy[c]});
   }
-  rows.replace(rank, std::move(steps));
+  rows.replace(rank, std::move(cells));
   rows.add_after(rank, edges);
 }
 
 }  // namespace
 
 void insert_offload(const LoweringOptions& options, const EarliestTimes* times, const CostTable* costs,
-                    StepRows& rows) {
+                    CellRows& rows) {
   IdVector<RankId, RowTimes> known;
   if (times != nullptr) known = times_of_rows(*times, rows);
   for (int r = 0; r < rows.ranks(); ++r) {

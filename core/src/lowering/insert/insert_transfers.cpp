@@ -90,8 +90,8 @@ class Follower {
 
 }  // namespace
 
-TransferInserter::TransferInserter(const Pipeline& pipeline, const StepRows& rows, bool keep_times)
-    : rows_(rows), transfers_(pipeline), lines_(as_size(rows.ranks())), line_of_step_(as_size(rows.ranks())) {
+TransferInserter::TransferInserter(const Pipeline& pipeline, const CellRows& rows, bool keep_times)
+    : rows_(rows), transfers_(pipeline), lines_(as_size(rows.ranks())), line_of_cell_(as_size(rows.ranks())) {
   const IdVector<RankId, std::size_t> counts = line_counts(rows, flows_of(transfers_, rows));
   for (const RankId rank : lines_.ids()) writers_.push_back({lines_[rank], counts[rank], keep_times});
 }
@@ -105,7 +105,7 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
     own.add(actions[0], item.start);
   }
   if (!rows_.after(item.rank).empty()) {
-    std::vector<std::int32_t>& lines = line_of_step_[item.rank];
+    std::vector<std::int32_t>& lines = line_of_cell_[item.rank];
     lines.resize(rows_[item.rank].size(), -1);
     lines[as_size(item.position)] = static_cast<std::int32_t>(own.size()) - 1;
   }
@@ -120,7 +120,7 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
 LineRows TransferInserter::finish() && {
   for (LineWriter& writer : writers_) writer.finish();
   for (int r = 0; r < rows_.ranks(); ++r) {
-    const std::vector<std::int32_t>& lines = line_of_step_[RankId(r)];
+    const std::vector<std::int32_t>& lines = line_of_cell_[RankId(r)];
     for (const AfterEdge& edge : rows_.after(RankId(r))) {
       lines_[RankId(r)].after.push_back({lines[as_size(edge.later)], lines[as_size(edge.earlier)]});
     }
@@ -128,11 +128,11 @@ LineRows TransferInserter::finish() && {
   return std::move(lines_);
 }
 
-Expected<LineRows> insert_transfers(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs) {
+Expected<LineRows> insert_transfers(const Pipeline& pipeline, const CellRows& rows, const CostTable* costs) {
   TransferInserter inserter(pipeline, rows, costs != nullptr);
   Follower<WalkItems> follower(
       [&](const WalkItems& items) {
-        constexpr std::size_t kAhead = 24;  // items whose steps come from memory meanwhile
+        constexpr std::size_t kAhead = 24;  // items whose cells come from memory meanwhile
         for (std::size_t i = 0; i < items.size(); ++i) {
           if (i + kAhead < items.size()) inserter.expect(items[i + kAhead]);
           inserter.add(items[i]);

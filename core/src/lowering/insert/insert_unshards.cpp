@@ -15,24 +15,24 @@ bool contains(const Stages& stages, std::int32_t stage) {
 
 bool uses_parameters(const Action& action) { return computes_stage(action.kind); }
 
-/// A stage and the step of a row that computes on it next.
+/// A stage and the cell of a row that computes on it next.
 struct NextUse {
   std::int32_t stage;
-  std::size_t step;
+  std::size_t cell;
 };
 
 /// The first three of the next uses; a fourth where an overlapped pair brings the third and the fourth.
 Stages first_stages(const std::vector<NextUse>& uses) {
   Stages stages;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    if (i >= kLookAhead && uses[i].step != uses[kLookAhead - 1].step) break;
+    if (i >= kLookAhead && uses[i].cell != uses[kLookAhead - 1].cell) break;
     stages.push_back(uses[i].stage);
   }
   return stages;
 }
 
-/// For every step of a row the next distinct stages that compute, this step's first.
-std::vector<Stages> stages_ahead(std::span<const Step> row) {
+/// For every cell of a row the next distinct stages that compute, this cell's first.
+std::vector<Stages> stages_ahead(std::span<const Cell> row) {
   std::vector<Stages> result(row.size());
   std::vector<NextUse> ahead;
   for (std::size_t i = row.size(); i-- > 0;) {
@@ -47,10 +47,10 @@ std::vector<Stages> stages_ahead(std::span<const Step> row) {
   return result;
 }
 
-/// The stages whose parameters are gathered at a place of a row, and the steps that make them so.
+/// The stages whose parameters are gathered at a place of a row, and the cells that make them so.
 class Gathered {
  public:
-  explicit Gathered(std::vector<Step>& steps) : steps_(steps) {}
+  explicit Gathered(std::vector<Cell>& cells) : cells_(cells) {}
 
   void keep_only(const Stages& needed) {
     Stages kept;
@@ -59,7 +59,7 @@ class Gathered {
       if (contains(needed, stage)) {
         kept.push_back(stage);
       } else {
-        steps_.emplace_back(make_action(OpKind::reshard, stage, -1));
+        cells_.emplace_back(make_action(OpKind::reshard, stage, -1));
       }
     }
     stages_ = std::move(kept);
@@ -69,34 +69,34 @@ class Gathered {
     for (const std::int32_t stage : needed) {
       if (contains(stages_, stage)) continue;
       stages_.push_back(stage);
-      steps_.emplace_back(make_action(OpKind::unshard, stage, -1));
+      cells_.emplace_back(make_action(OpKind::unshard, stage, -1));
     }
   }
 
  private:
-  std::vector<Step>& steps_;
+  std::vector<Cell>& cells_;
   Stages stages_;
 };
 
-std::vector<Step> with_unshards(std::span<const Step> row) {
+std::vector<Cell> with_unshards(std::span<const Cell> row) {
   const std::vector<Stages> ahead = stages_ahead(row);
-  std::vector<Step> steps;
-  Gathered gathered(steps);
+  std::vector<Cell> cells;
+  Gathered gathered(cells);
   for (std::size_t i = 0; i < row.size(); ++i) {
     const std::span<const Action> actions = row[i].actions();
     if (std::ranges::any_of(actions, uses_parameters)) {
       gathered.keep_only(ahead[i]);
       gathered.gather(ahead[i]);
     }
-    steps.push_back(row[i]);
+    cells.push_back(row[i]);
   }
   gathered.keep_only({});
-  return steps;
+  return cells;
 }
 
 }  // namespace
 
-void insert_unshards(StepRows& rows) {
+void insert_unshards(CellRows& rows) {
   for (int r = 0; r < rows.ranks(); ++r) rows.replace(RankId(r), with_unshards(rows[RankId(r)]));
 }
 

@@ -26,10 +26,10 @@ std::size_t number_of(const Pipeline& pipeline, BlockId block, int update) {
   return block.index() * as_size(pipeline.updates()) + as_size(update);
 }
 
-/// Calls visit(block, update) for every gradient to which a step adds.
+/// Calls visit(block, update) for every gradient to which a cell adds.
 template <class Visit>
-void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit) {
-  for (const Action& a : step.actions()) {
+void for_each_gradient(const Pipeline& pipeline, const Cell& cell, Visit&& visit) {
+  for (const Action& a : cell.actions()) {
     if (!gives_weight_gradient(a.kind) || is_padding(pipeline, a.mb())) continue;
     for (const BlockId block : pipeline.blocks_of(a.stage())) visit(block, pipeline.spec().update[a.mb()]);
   }
@@ -37,11 +37,11 @@ void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit
 
 /// By (block, update): whether any rank has a gradient for it or for a later update, since every version is
 /// made from the one before.
-std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows) {
+std::vector<char> updated_blocks(const Pipeline& pipeline, const CellRows& rows) {
   std::vector<char> updated(as_size(pipeline.blocks() * pipeline.updates()), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
-    for (const Step& step : rows[RankId(r)]) {
-      for_each_gradient(pipeline, step,
+    for (const Cell& cell : rows[RankId(r)]) {
+      for_each_gradient(pipeline, cell,
                         [&](BlockId block, int update) { updated[number_of(pipeline, block, update)] = 1; });
     }
   }
@@ -56,7 +56,7 @@ std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows)
 
 /// Where a rank is done with a block's gradient for one update.
 struct GradientEnd {
-  std::size_t position;  ///< steps before it
+  std::size_t position;  ///< cells before it
   int update;
   BlockId block;
   friend auto operator<=>(const GradientEnd&, const GradientEnd&) = default;
@@ -64,7 +64,7 @@ struct GradientEnd {
 
 /// Ascending by position, update, block; the updates of a block end in their order. A rank that shares a
 /// block but has no gradient for an update takes part in it all the same.
-std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, std::span<const Step> row,
+std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, std::span<const Cell> row,
                                        const std::vector<char>& updated) {
   std::vector<std::size_t> last(updated.size(), 0);
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -88,14 +88,14 @@ std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, st
 
 /// Where a rank is done with a microbatch's share of a block's gradient.
 struct ShareEnd {
-  std::size_t position = 0;  ///< steps before it
+  std::size_t position = 0;  ///< cells before it
   MicrobatchId mb;
   BlockId block;
   friend auto operator<=>(const ShareEnd&, const ShareEnd&) = default;
 };
 
 /// Of the blocks that are reduced for each microbatch. Ascending by position, microbatch, block.
-std::vector<ShareEnd> share_ends(const Pipeline& pipeline, std::span<const Step> row) {
+std::vector<ShareEnd> share_ends(const Pipeline& pipeline, std::span<const Cell> row) {
   std::map<std::pair<BlockId, MicrobatchId>, std::size_t> last;
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (const Action& a : row[i].actions()) {
@@ -121,7 +121,7 @@ class RowUpdater {
     for (const GradientEnd& end : ends_) ++open_blocks_[as_size(end.update)];
   }
 
-  std::vector<Step> run(std::span<const Step> row) {
+  std::vector<Cell> run(std::span<const Cell> row) {
     std::size_t next = 0;
     std::vector<ShareEnd> shares;
     if (options_.reduce_grad) shares = share_ends(pipeline_, row);
@@ -130,10 +130,10 @@ class RowUpdater {
       for (; share != shares.end() && share->position == i; ++share)
         add(OpKind::reduce_grad, share->block, share->mb.value());
       for (; next < ends_.size() && ends_[next].position == i; ++next) finish(ends_[next]);
-      if (i < row.size()) steps_.push_back(row[i]);
+      if (i < row.size()) cells_.push_back(row[i]);
     }
     if (options_.clip) join_norms_before(pipeline_.updates());
-    return std::move(steps_);
+    return std::move(cells_);
   }
 
  private:
@@ -160,13 +160,13 @@ class RowUpdater {
       const std::optional<CollectiveId> norm = norm_of(pipeline_);
       PPSIM_CHECK(norm.has_value(), "clipping needs a norm");
       const int number = pipeline_.updates() == 1 ? -1 : next_norm_;
-      steps_.emplace_back(make_action(OpKind::collective, norm->value(), number));
+      cells_.emplace_back(make_action(OpKind::collective, norm->value(), number));
     }
   }
 
   /// number: of the update, or of a microbatch.
   void add(OpKind kind, BlockId block, int number) {
-    steps_.emplace_back(make_action(kind, block.value(), number));
+    cells_.emplace_back(make_action(kind, block.value(), number));
   }
 
   const Pipeline& pipeline_;
@@ -174,12 +174,12 @@ class RowUpdater {
   std::vector<GradientEnd> ends_;
   std::vector<int> open_blocks_;  // by update: blocks whose gradient is still growing
   int next_norm_ = 0;
-  std::vector<Step> steps_;
+  std::vector<Cell> cells_;
 };
 
 }  // namespace
 
-void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
+void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, CellRows& rows) {
   const std::vector<char> updated = updated_blocks(pipeline, rows);
   const bool any = std::ranges::find(updated, 1) != updated.end();
   if (!any) return;  // inference: no norm of nothing

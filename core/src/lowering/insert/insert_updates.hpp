@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lowering/step_rows.hpp"
+#include "lowering/cell_rows.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::lowering {
@@ -10,7 +10,7 @@ namespace ppsim::lowering {
 /// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update behind it.
 /// Nothing where there is no backward. Requires: with `options.clip` the pipeline has a collective of every
 /// rank named "norm".
-void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows);
+void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, CellRows& rows);
 
 /// The pipeline with the collective that clipping needs: "norm", over all ranks.
 [[nodiscard]] Expected<Pipeline> with_norm(const Pipeline& pipeline);

@@ -21,7 +21,7 @@ Action evicted_forward(const Action& exchange) {
 /// All waits of a row, and what has no place among them.
 class WaitFinder {
  public:
-  explicit WaitFinder(std::span<const Step> row) : row_(row) {}
+  explicit WaitFinder(std::span<const Cell> row) : row_(row) {}
 
   std::vector<Wait> run() {
     for (std::size_t i = 0; i < row_.size(); ++i) {
@@ -49,7 +49,7 @@ class WaitFinder {
     open_.erase(wait);
   }
 
-  std::span<const Step> row_;
+  std::span<const Cell> row_;
   std::size_t last_compute_ = kNowhere;
   std::map<Action, std::size_t> open_;  ///< into waits_, by F
   std::vector<Wait> waits_;
@@ -58,11 +58,11 @@ class WaitFinder {
 /// The waits of one stage, in the order of their F.
 struct StageWaits {
   std::vector<Wait> waits;
-  std::size_t steps = 0;  ///< that they wait, all together
+  std::size_t cells = 0;  ///< that they wait, all together
 
   /// Whether this stage waits longer than another on average.
   [[nodiscard]] bool longer_than(const StageWaits& other) const {
-    return steps * other.waits.size() > other.steps * waits.size();
+    return cells * other.waits.size() > other.cells * waits.size();
   }
 };
 
@@ -74,7 +74,7 @@ std::vector<StageWaits> by_stage(const Offload& offload, const std::vector<Wait>
         offload.stages.empty() || std::ranges::find(offload.stages, stage) != offload.stages.end();
     if (!chosen) continue;
     stages[stage].waits.push_back(wait);
-    stages[stage].steps += wait.until - wait.from;
+    stages[stage].cells += wait.until - wait.from;
   }
   std::vector<StageWaits> result;
   for (auto& [stage, of_stage] : stages) result.push_back(std::move(of_stage));
@@ -84,7 +84,7 @@ std::vector<StageWaits> by_stage(const Offload& offload, const std::vector<Wait>
 
 }  // namespace
 
-std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Step> row) {
+std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Cell> row) {
   const std::vector<StageWaits> stages = by_stage(offload, WaitFinder(row).run());
   std::size_t all = 0;
   for (const StageWaits& stage : stages) all += stage.waits.size();

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lowering/step_rows.hpp"
+#include "lowering/cell_rows.hpp"
 #include "ppsim/core/lowering/memory_saving.hpp"
 
 namespace ppsim::lowering {
@@ -16,8 +16,8 @@ struct Wait {
 
 /// The activations that a rank offloads, in the order of its F: activations of the chosen stages whose
 /// backward is not the next computation, that no R makes again and that no other rank holds. Of less than all
-/// of them, those of the stages that wait longest (in steps of the row, on average), and of the last of these
+/// of them, those of the stages that wait longest (in cells of the row, on average), and of the last of these
 /// stages microbatches evenly spread.
-[[nodiscard]] std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Step> row);
+[[nodiscard]] std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Cell> row);
 
 }  // namespace ppsim::lowering

@@ -8,7 +8,7 @@ namespace ppsim::lowering {
 namespace {
 
 /// Adds those from one rank.
-void add_flows(const TransferIndex& transfers, RankId from, std::span<const Step> row,
+void add_flows(const TransferIndex& transfers, RankId from, std::span<const Cell> row,
                std::vector<Flow>& flows) {
   const auto first = static_cast<std::ptrdiff_t>(flows.size());
   const auto count = [&](const Action&, const Action&, RankId to) {
@@ -19,14 +19,14 @@ void add_flows(const TransferIndex& transfers, RankId from, std::span<const Step
       ++known->count;
     }
   };
-  for (const Step& step : row) {
-    for (const Action& action : step.actions()) transfers.for_each(action, count);
+  for (const Cell& cell : row) {
+    for (const Action& action : cell.actions()) transfers.for_each(action, count);
   }
 }
 
 }  // namespace
 
-std::vector<Flow> flows_of(const TransferIndex& transfers, const StepRows& rows) {
+std::vector<Flow> flows_of(const TransferIndex& transfers, const CellRows& rows) {
   const std::vector<RankRange> ranges = rows.ranges();
   std::vector<Flow> flows;
   for (const std::vector<Flow>& part : all_at_once(ranges.size(), [&](std::size_t i) {
@@ -39,7 +39,7 @@ std::vector<Flow> flows_of(const TransferIndex& transfers, const StepRows& rows)
   return flows;
 }
 
-IdVector<RankId, std::size_t> line_counts(const StepRows& rows, const std::vector<Flow>& flows) {
+IdVector<RankId, std::size_t> line_counts(const CellRows& rows, const std::vector<Flow>& flows) {
   IdVector<RankId, std::size_t> counts;
   for (int r = 0; r < rows.ranks(); ++r) counts.push_back(rows[RankId(r)].size());
   for (const Flow& flow : flows) {

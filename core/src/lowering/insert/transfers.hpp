@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lowering/step_rows.hpp"
+#include "lowering/cell_rows.hpp"
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 
@@ -88,7 +88,7 @@ class TransferIndex {
   std::vector<Target> targets_;
 };
 
-/// The transfers that the steps of one rank make possible to another one.
+/// The transfers that the cells of one rank make possible to another one.
 struct Flow {
   RankId from;
   RankId to;
@@ -96,9 +96,9 @@ struct Flow {
 };
 
 /// Order: ascending by `from`.
-[[nodiscard]] std::vector<Flow> flows_of(const TransferIndex& transfers, const StepRows& rows);
+[[nodiscard]] std::vector<Flow> flows_of(const TransferIndex& transfers, const CellRows& rows);
 
-/// How many lines each row will have: its steps, and both ends of each transfer.
-[[nodiscard]] IdVector<RankId, std::size_t> line_counts(const StepRows& rows, const std::vector<Flow>& flows);
+/// How many lines each row will have: its cells, and both ends of each transfer.
+[[nodiscard]] IdVector<RankId, std::size_t> line_counts(const CellRows& rows, const std::vector<Flow>& flows);
 
 }  // namespace ppsim::lowering

@@ -36,10 +36,10 @@ ActionCosts::ActionCosts(const Pipeline& pipeline, const CostTable* table)
   if (table_ != nullptr) known_.assign((kOpKindCount * subjects_ + 2 * edges_.count()) * slices_, -1);
 }
 
-Nanoseconds ActionCosts::of_step(const Step& step) {
+Nanoseconds ActionCosts::of_cell(const Cell& cell) {
   if (table_ == nullptr) return 0;
-  const std::span<const Action> actions = step.actions();
-  if (step.overlapped()) return (*table_)(cost_class_of(actions, InstructionForm::overlap));
+  const std::span<const Action> actions = cell.actions();
+  if (cell.overlapped()) return (*table_)(cost_class_of(actions, InstructionForm::overlap));
   const Action& action = actions.front();
   // SEND_A and RECV_A name a rank as their peer; they are few.
   if (is_transfer(action.kind)) return (*table_)(cost_class_of(action));

@@ -8,7 +8,7 @@
 
 namespace ppsim::lowering {
 
-/// The ranks that take part in a step beside its own, ascending; empty for what a rank does alone.
+/// The ranks that take part in a cell beside its own, ascending; empty for what a rank does alone.
 [[nodiscard]] std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank);
 
 /// Durations out of a CostTable, each looked up once.
@@ -17,7 +17,7 @@ class ActionCosts {
   /// Without a table everything takes no time.
   ActionCosts(const Pipeline& pipeline, const CostTable* table);
 
-  [[nodiscard]] Nanoseconds of_step(const Step& step);
+  [[nodiscard]] Nanoseconds of_cell(const Cell& cell);
   /// Requires: SEND_F or SEND_B along an edge of the pipeline.
   [[nodiscard]] Nanoseconds of_transfer(const Action& send);
 

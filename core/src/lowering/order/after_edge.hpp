@@ -5,7 +5,7 @@
 
 namespace ppsim::lowering {
 
-/// `later` starts after `earlier` is complete; both name lines or steps of one row.
+/// `later` starts after `earlier` is complete; both name lines or cells of one row.
 struct AfterEdge {
   std::int32_t later;
   std::int32_t earlier;

@@ -69,12 +69,12 @@ std::int32_t* FactTimes::sweeps_from(Place place) {
   return sweeps.data() + place.index;
 }
 
-void FactTimes::announce(const StepRows& rows) {
+void FactTimes::announce(const CellRows& rows) {
   for (int r = 0; r < rows.ranks(); ++r) {
     const RankId rank(r);
     if (!rows.kinds(rank).any_of(provides_what_may_be_absent)) continue;
-    for (const Step& step : rows[rank]) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : rows[rank]) {
+      for (const Action& action : cell.actions()) {
         for_each_provided(pipeline_, action, rank, [&](const Fact& fact) {
           if (!is_always_required(fact.kind)) set(place_of(fact, rank), kNotYet);
         });

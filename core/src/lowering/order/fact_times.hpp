@@ -3,8 +3,8 @@
 #include <array>
 #include <vector>
 
+#include "lowering/cell_rows.hpp"
 #include "lowering/insert/edge_numbers.hpp"
-#include "lowering/step_rows.hpp"
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/units.hpp"
 
@@ -25,7 +25,7 @@ class FactTimes {
   explicit FactTimes(const Pipeline& pipeline);
 
   /// Sets kNotYet for what the rows provide and something waits for only where it occurs.
-  void announce(const StepRows& rows);
+  void announce(const CellRows& rows);
 
   [[nodiscard]] Place place_of(const Fact& fact, RankId rank) const {
     const auto subject = as_size(fact.subject);

@@ -32,11 +32,11 @@ bool is_interleaved(const Pipeline& pipeline) {
 
 class JaxppOrder {
  public:
-  JaxppOrder(const Pipeline& pipeline, const StepRows& rows)
+  JaxppOrder(const Pipeline& pipeline, const CellRows& rows)
       : pipeline_(pipeline), rows_(rows), interleaved_(is_interleaved(pipeline)) {
     for (int r = 0; r < rows.ranks(); ++r) {
-      for (const Step& step : rows[RankId(r)]) {
-        for (const Action& action : step.actions())
+      for (const Cell& cell : rows[RankId(r)]) {
+        for (const Action& action : cell.actions())
           splits_ = splits_ || action.kind == OpKind::backward_input;
       }
     }
@@ -62,12 +62,12 @@ class JaxppOrder {
     bool exists = false;
   };
 
-  [[nodiscard]] std::span<const Step> steps_of(const JaxppTask& task) const {
-    return rows_[task.rank].subspan(as_size(task.first), as_size(task.steps));
+  [[nodiscard]] std::span<const Cell> cells_of(const JaxppTask& task) const {
+    return rows_[task.rank].subspan(as_size(task.first), as_size(task.cells));
   }
-  [[nodiscard]] static bool computes(const Step& step) {
-    if (step.idle()) return false;
-    const OpKind kind = step.actions().front().kind;
+  [[nodiscard]] static bool computes(const Cell& cell) {
+    if (cell.idle()) return false;
+    const OpKind kind = cell.actions().front().kind;
     return info(kind).resource == Resource::compute && kind != OpKind::optimizer;
   }
 
@@ -80,33 +80,33 @@ class JaxppOrder {
   }
   [[nodiscard]] Nanoseconds duration(const JaxppTask& task, bool in_order) const {
     Nanoseconds sum = 0;
-    for (const Step& step : steps_of(task)) {
-      for (const Action& action : step.actions()) sum += latency_of(action, in_order).whole;
+    for (const Cell& cell : cells_of(task)) {
+      for (const Action& action : cell.actions()) sum += latency_of(action, in_order).whole;
     }
     return sum;
   }
 
-  /// The task that begins at or behind a place of a row; of no steps at its end.
+  /// The task that begins at or behind a place of a row; of no cells at its end.
   [[nodiscard]] JaxppTask task_at(RankId rank, std::int32_t place) const {
-    const std::span<const Step> row = rows_[rank];
+    const std::span<const Cell> row = rows_[rank];
     const auto size = static_cast<std::int32_t>(row.size());
-    const auto at = [&](std::int32_t i) -> const Step& { return row[as_size(i)]; };
+    const auto at = [&](std::int32_t i) -> const Cell& { return row[as_size(i)]; };
     while (place < size && !computes(at(place))) ++place;
     JaxppTask task{rank, place, place < size ? 1 : 0};
     if (place + 1 >= size) return task;
     if (at(place).actions().front().kind == OpKind::recompute) {
-      task.steps += task_at(rank, place + 1).steps;
+      task.cells += task_at(rank, place + 1).cells;
     } else if (is_last_forward(at(place)) && is_backward(at(place + 1))) {
-      ++task.steps;
+      ++task.cells;
     }
     return task;
   }
-  [[nodiscard]] bool is_last_forward(const Step& step) const {
-    return interleaved_ && !step.overlapped() && step.actions().front().kind == OpKind::forward &&
-           step.actions().front().subject == pipeline_.stages() - 1;
+  [[nodiscard]] bool is_last_forward(const Cell& cell) const {
+    return interleaved_ && !cell.overlapped() && cell.actions().front().kind == OpKind::forward &&
+           cell.actions().front().subject == pipeline_.stages() - 1;
   }
-  [[nodiscard]] static bool is_backward(const Step& step) {
-    return !step.idle() && !step.overlapped() && step.actions().front().kind == OpKind::backward;
+  [[nodiscard]] static bool is_backward(const Cell& cell) {
+    return !cell.idle() && !cell.overlapped() && cell.actions().front().kind == OpKind::backward;
   }
 
   /// Calls visit(place) for what the completion of an action makes true, on other ranks too.
@@ -128,9 +128,9 @@ class JaxppOrder {
 
   void announce() {
     for (int r = 0; r < rows_.ranks(); ++r) {
-      for (const Step& step : rows_[RankId(r)]) {
-        if (!computes(step)) continue;
-        for (const Action& action : step.actions()) provide(action, RankId(r), FactTimes::kNotYet);
+      for (const Cell& cell : rows_[RankId(r)]) {
+        if (!computes(cell)) continue;
+        for (const Action& action : cell.actions()) provide(action, RankId(r), FactTimes::kNotYet);
       }
     }
   }
@@ -139,8 +139,8 @@ class JaxppOrder {
   [[nodiscard]] std::vector<Place> needs_of(const JaxppTask& task) {
     std::vector<Place> needs;
     std::vector<Place> inner;
-    for (const Step& step : steps_of(task)) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : cells_of(task)) {
+      for (const Action& action : cell.actions()) {
         required_.clear();
         required_facts(pipeline_, action, task.rank, required_);
         for (const Requirement& need : required_) {
@@ -156,7 +156,7 @@ class JaxppOrder {
 
   void load_head(Head& head, RankId rank, std::int32_t place) {
     head.task = task_at(rank, place);
-    head.exists = head.task.steps > 0;
+    head.exists = head.task.cells > 0;
     head.met = 0;
     if (head.exists) head.needs = needs_of(head.task);
   }
@@ -179,7 +179,7 @@ class JaxppOrder {
       const JaxppTask task = first->task;
       tasks.push_back(task);
       complete(task);
-      load_head(*first, task.rank, task.first + task.steps);
+      load_head(*first, task.rank, task.first + task.cells);
       first->task.start = task.start + duration(task, true);
     }
     return tasks;
@@ -196,8 +196,8 @@ class JaxppOrder {
 
   void complete(const JaxppTask& task) {
     Nanoseconds end = task.start;
-    for (const Step& step : steps_of(task)) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : cells_of(task)) {
+      for (const Action& action : cell.actions()) {
         const JaxppLatency latency = latency_of(action, true);
         provide(action, task.rank, end + latency.ready);
         end += latency.whole;
@@ -216,14 +216,14 @@ class JaxppOrder {
       for (const Place& need : needs_of(task)) task.start = std::max(task.start, facts_.at(need));
       const Nanoseconds end = task.start + duration(task, false);
       free[task.rank.index()] = end;
-      for (const Step& step : steps_of(task)) {
-        for (const Action& action : step.actions()) provide(action, task.rank, end);
+      for (const Cell& cell : cells_of(task)) {
+        for (const Action& action : cell.actions()) provide(action, task.rank, end);
       }
     }
   }
 
   const Pipeline& pipeline_;
-  const StepRows& rows_;
+  const CellRows& rows_;
   bool interleaved_;
   bool splits_ = false;
   FactTimes facts_{pipeline_};
@@ -234,7 +234,7 @@ class JaxppOrder {
 
 }  // namespace
 
-Expected<std::vector<JaxppTask>> jaxpp_tasks(const Pipeline& pipeline, const StepRows& rows) {
+Expected<std::vector<JaxppTask>> jaxpp_tasks(const Pipeline& pipeline, const CellRows& rows) {
   return JaxppOrder(pipeline, rows).in_order();
 }
 

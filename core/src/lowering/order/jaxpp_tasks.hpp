@@ -2,17 +2,17 @@
 
 #include <vector>
 
-#include "lowering/step_rows.hpp"
+#include "lowering/cell_rows.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::lowering {
 
-/// Consecutive steps of a row that JaxPP compiles as one.
+/// Consecutive cells of a row that JaxPP compiles as one.
 struct JaxppTask {
   RankId rank;
   std::int32_t first = 0;  ///< place in the row
-  std::int32_t steps = 1;
+  std::int32_t cells = 1;
   Nanoseconds start = 0;  ///< in the latencies of JaxPP
 };
 
@@ -26,6 +26,6 @@ struct JaxppTask {
 /// Requires: rows of F, B, I, W, R and pairs of them, beside what belongs to updates, which is no task.
 /// Errors: deadlock.
 /// Source: reorder_nodes_with_schedule, infer_times and Interleaved1F1B of JaxPP 0.9.2.
-[[nodiscard]] Expected<std::vector<JaxppTask>> jaxpp_tasks(const Pipeline& pipeline, const StepRows& rows);
+[[nodiscard]] Expected<std::vector<JaxppTask>> jaxpp_tasks(const Pipeline& pipeline, const CellRows& rows);
 
 }  // namespace ppsim::lowering

@@ -19,14 +19,14 @@ bool follows_all_tasks(const Pipeline& pipeline, const Action& action) {
   return action.kind == OpKind::reduce_grad || action.kind == OpKind::optimizer;
 }
 
-Expected<void> check_jaxpp_actions(const Pipeline& pipeline, const StepRows& rows) {
+Expected<void> check_jaxpp_actions(const Pipeline& pipeline, const CellRows& rows) {
   if (pipeline.asynchronous() || pipeline.updates() > 1) {
     return make_error(ErrorCode::bad_argument, "order jaxpp: JaxPP has one update a step",
                       {.found = std::to_string(pipeline.updates()) + " updates", .expected = "1"});
   }
   for (int r = 0; r < rows.ranks(); ++r) {
-    for (const Step& step : rows[RankId(r)]) {
-      for (const Action& action : step.actions()) {
+    for (const Cell& cell : rows[RankId(r)]) {
+      for (const Action& action : cell.actions()) {
         if (computes_stage(action.kind) || follows_all_tasks(pipeline, action)) continue;
         return make_error(
             ErrorCode::bad_argument, "order jaxpp: JaxPP has no such action",
@@ -46,7 +46,7 @@ struct HeldMessage {
 
 class JaxppIssue {
  public:
-  JaxppIssue(const Pipeline& pipeline, const StepRows& rows, const std::vector<JaxppTask>& tasks)
+  JaxppIssue(const Pipeline& pipeline, const CellRows& rows, const std::vector<JaxppTask>& tasks)
       : pipeline_(pipeline), rows_(rows), tasks_(tasks), first_use_(pipeline) {
     for (int r = 0; r < rows.ranks(); ++r) lines_.push_back({});
     for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -59,13 +59,13 @@ class JaxppIssue {
     for (const JaxppTask& task : tasks_) {
       if (task.start != now) pass_pending();
       now = task.start;
-      for (std::int32_t i = 0; i < task.steps; ++i) add(task.rank, task.first + i);
+      for (std::int32_t i = 0; i < task.cells; ++i) add(task.rank, task.first + i);
       hold_transfers(task);
     }
     pass_pending();
     for (const EarliestTimes::Item& item : walk.walk) {
-      const Step& step = rows_[item.rank][as_size(item.position)];
-      if (follows_all_tasks(pipeline_, step.actions().front())) add(item.rank, item.position);
+      const Cell& cell = rows_[item.rank][as_size(item.position)];
+      if (follows_all_tasks(pipeline_, cell.actions().front())) add(item.rank, item.position);
     }
     return std::move(lines_);
   }
@@ -73,9 +73,9 @@ class JaxppIssue {
  private:
   template <class Visit>
   void for_each_action(const JaxppTask& task, Visit&& visit) {
-    const auto steps = rows_[task.rank].subspan(as_size(task.first), as_size(task.steps));
-    for (const Step& step : steps) {
-      for (const Action& action : step.actions()) visit(action);
+    const auto cells = rows_[task.rank].subspan(as_size(task.first), as_size(task.cells));
+    for (const Cell& cell : cells) {
+      for (const Action& action : cell.actions()) visit(action);
     }
   }
 
@@ -138,7 +138,7 @@ class JaxppIssue {
   }
 
   const Pipeline& pipeline_;
-  const StepRows& rows_;
+  const CellRows& rows_;
   const std::vector<JaxppTask>& tasks_;
   FactTimes first_use_;  ///< numbers of tasks
   LineRows lines_;
@@ -149,7 +149,7 @@ class JaxppIssue {
 
 }  // namespace
 
-Expected<LineRows> order_as_jaxpp(const Pipeline& pipeline, const StepRows& rows, const EarliestTimes& walk) {
+Expected<LineRows> order_as_jaxpp(const Pipeline& pipeline, const CellRows& rows, const EarliestTimes& walk) {
   PPSIM_RETURN_IF_ERROR(check_jaxpp_actions(pipeline, rows));
   PPSIM_ASSIGN_OR_RETURN(const auto tasks, jaxpp_tasks(pipeline, rows));
   return JaxppIssue(pipeline, rows, tasks).issued(walk);

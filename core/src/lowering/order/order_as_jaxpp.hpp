@@ -1,7 +1,7 @@
 #pragma once
 
+#include "lowering/cell_rows.hpp"
 #include "lowering/lines.hpp"
-#include "lowering/step_rows.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
 
@@ -13,7 +13,7 @@ namespace ppsim::lowering {
 /// of the walk.
 /// Errors: bad_argument for actions that JaxPP does not have; deadlock.
 /// Source: add_transfers of JaxPP 0.9.2.
-[[nodiscard]] Expected<LineRows> order_as_jaxpp(const Pipeline& pipeline, const StepRows& rows,
+[[nodiscard]] Expected<LineRows> order_as_jaxpp(const Pipeline& pipeline, const CellRows& rows,
                                                 const EarliestTimes& walk);
 
 }  // namespace ppsim::lowering

@@ -9,7 +9,7 @@ class RowOrder {
  public:
   RowOrder(const Pipeline& pipeline, RankId rank) : pipeline_(pipeline), rank_(rank) {}
 
-  std::vector<AfterEdge> run(std::span<const Step> row) {
+  std::vector<AfterEdge> run(std::span<const Cell> row) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (row[i].idle()) continue;
       const Action& action = row[i].actions().front();
@@ -49,7 +49,7 @@ class RowOrder {
 
 }  // namespace
 
-void order_exchanges(const Pipeline& pipeline, StepRows& rows) {
+void order_exchanges(const Pipeline& pipeline, CellRows& rows) {
   for (int r = 0; r < rows.ranks(); ++r) {
     const RankId rank(r);
     if (rows.kinds(rank).any_of(names_peer_rank))

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "action_costs.hpp"
+#include "cell_facts.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/sequences.hpp"
-#include "step_facts.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -19,10 +19,10 @@ bool is_communicated(FactTimes::Place place) {
   return kind == FactKind::reduced || kind == FactKind::collected;
 }
 
-/// A step that its rank has come to, and what it waits for.
+/// A cell that its rank has come to, and what it waits for.
 struct Pending {
   std::size_t position = 0;
-  const StepFacts::Pass* pass = nullptr;  ///< whose needs are known; else `needs` has them
+  const CellFacts::Pass* pass = nullptr;  ///< whose needs are known; else `needs` has them
   Action action;                          ///< the pass
   std::vector<FactTimes::Place> needs;
   std::span<const AfterEdge> after;
@@ -30,23 +30,23 @@ struct Pending {
   Nanoseconds start = 0;    ///< no earlier than this
   bool fills_gaps = false;  ///< an OPT that waits for a REDUCE_GRAD or a norm
   bool computes = false;    ///< on the compute queue
-  bool is_passed = false;   ///< lets the steps behind it pass
+  bool is_passed = false;   ///< lets the cells behind it pass
 };
 
 struct RankState {
   Pending head;
-  std::vector<Pending> passed;    ///< steps that others have passed, in the order of the row
-  Nanoseconds free = 0;           ///< end of the last compute step
+  std::vector<Pending> passed;    ///< cells that others have passed, in the order of the row
+  Nanoseconds free = 0;           ///< end of the last compute cell
   Nanoseconds copied = 0;         ///< end of the last copy
-  Nanoseconds compute_start = 0;  ///< start of the last compute step
-  std::vector<Nanoseconds> ends;  ///< by place, where the row orders steps by `after`
+  Nanoseconds compute_start = 0;  ///< start of the last compute cell
+  std::vector<Nanoseconds> ends;  ///< by place, where the row orders cells by `after`
   std::size_t next_edge = 0;      ///< of the row's `after`
   std::int64_t moved_in_sweep = -1;
 };
 
 class Walker {
  public:
-  Walker(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs,
+  Walker(const Pipeline& pipeline, const CellRows& rows, const CostTable* costs,
          const std::function<void(WalkItems)>& take)
       : pipeline_(pipeline),
         rows_(rows),
@@ -76,7 +76,7 @@ class Walker {
   static constexpr std::size_t kTaken = 4096;  ///< items at a time
 
   void load_head(RankId rank, std::size_t position) {
-    const std::span<const Step> row = rows_[rank];
+    const std::span<const Cell> row = rows_[rank];
     while (position < row.size() && row[position].idle()) ++position;
     RankState& state = states_[rank.index()];
     Pending& head = state.head;
@@ -100,18 +100,18 @@ class Walker {
         first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
     head.computes = info(first.kind).resource == Resource::compute;
     if (!head.computes && !by_passes) head.start = state.compute_start;
-    // Later steps may pass communication, which runs beside compute, and the updates that wait for it.
+    // Later cells may pass communication, which runs beside compute, and the updates that wait for it.
     head.is_passed = is_communication(first.kind) || head.fills_gaps;
     load_after(rank, state);
   }
 
   /// The head of a row without edges, where it is a pass whose facts are known.
-  bool load_pass(std::span<const Step> row, RankState& state) {
+  bool load_pass(std::span<const Cell> row, RankState& state) {
     Pending& head = state.head;
-    const Step& step = row[head.position];
-    if (head.position + 3 < row.size()) __builtin_prefetch(&step + 3);  // ranks take turns
-    head.action = step.actions().front();
-    head.pass = step.overlapped() ? nullptr : facts_.pass_of(head.action);
+    const Cell& cell = row[head.position];
+    if (head.position + 3 < row.size()) __builtin_prefetch(&cell + 3);  // ranks take turns
+    head.action = cell.actions().front();
+    head.pass = cell.overlapped() ? nullptr : facts_.pass_of(head.action);
     head.computes = true;
     return head.pass != nullptr;
   }
@@ -134,7 +134,7 @@ class Walker {
     return moved;
   }
 
-  /// Retires one step of a rank if it can, those that others have passed first.
+  /// Retires one cell of a rank if it can, those that others have passed first.
   bool visit(RankId rank) {
     RankState& state = states_[rank.index()];
     if (state.passed.empty() && !state.head.is_passed) {
@@ -154,8 +154,8 @@ class Walker {
     return (!at_end(rank) && try_retire(rank, state.head)) || passed;
   }
 
-  /// The first update that costs the step behind it no time: one that is over before that step can start, or
-  /// any where nothing is left or the step waits for an update itself.
+  /// The first update that costs the cell behind it no time: one that is over before that cell can start, or
+  /// any where nothing is left or the cell waits for an update itself.
   Pending* update_in_gap(RankId rank) {
     RankState& state = states_[rank.index()];
     const bool waits = !at_end(rank) && !ready(rank, state.head);
@@ -169,12 +169,12 @@ class Walker {
     return best;
   }
 
-  /// Whether a ready update is over before the ready step behind it starts.
+  /// Whether a ready update is over before the ready cell behind it starts.
   bool fits(RankId rank, const Pending& update) {
     const Pending& next = states_[rank.index()].head;
     const Nanoseconds start = earliest_start(rank, update);
     const Nanoseconds limit = earliest_start(rank, next);
-    return next.computes && start < limit && start + duration(step_of(rank, update), rank) <= limit;
+    return next.computes && start < limit && start + duration(cell_of(rank, update), rank) <= limit;
   }
 
   [[nodiscard]] bool needs_update(const Pending& pending) const {
@@ -189,7 +189,7 @@ class Walker {
   [[nodiscard]] bool finished(RankId rank) const {
     return at_end(rank) && states_[rank.index()].passed.empty();
   }
-  [[nodiscard]] const Step& step_of(RankId rank, const Pending& pending) const {
+  [[nodiscard]] const Cell& cell_of(RankId rank, const Pending& pending) const {
     return rows_[rank][pending.position];
   }
 
@@ -212,12 +212,12 @@ class Walker {
     return true;
   }
 
-  /// The step of `partner` that is the other end of a step of `rank`, when it has come to it and is ready.
+  /// The cell of `partner` that is the other end of a cell of `rank`, when it has come to it and is ready.
   Pending* other_end(RankId rank, const Pending& pending, RankId partner) {
-    const Action& own = step_of(rank, pending).actions().front();
+    const Action& own = cell_of(rank, pending).actions().front();
     const Action wanted = is_transfer(own.kind) ? counterpart(own, rank) : own;
     RankState& state = states_[partner.index()];
-    const auto is_it = [&](Pending& p) { return step_of(partner, p) == Step(wanted) && ready(partner, p); };
+    const auto is_it = [&](Pending& p) { return cell_of(partner, p) == Cell(wanted) && ready(partner, p); };
     for (Pending& p : state.passed) {
       if (is_it(p)) return &p;
     }
@@ -232,26 +232,26 @@ class Walker {
     const Nanoseconds start = std::max({ready, state.free, gathered_at_[head.action.stage().index()]});
     const Nanoseconds end = checked_add(start, head.pass->duration);
     facts_.provide(*head.pass, head.action.microbatch, end);
-    end_step(rank, head, start, end);
+    end_cell(rank, head, start, end);
     return true;
   }
 
   bool try_retire(RankId rank, Pending& pending) {
     if (!ready(rank, pending)) return false;
-    const Step& step = step_of(rank, pending);
+    const Cell& cell = cell_of(rank, pending);
     Nanoseconds start = earliest_start(rank, pending);
     if (pending.computes) {
-      retire(rank, pending, start, checked_add(start, costs_.of_step(step)));
+      retire(rank, pending, start, checked_add(start, costs_.of_cell(cell)));
       return true;
     }
-    const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
+    const std::vector<RankId> partners = partners_of(pipeline_, cell.actions().front(), rank);
     std::vector<Pending*> ends;
     for (const RankId partner : partners) {
       ends.push_back(other_end(rank, pending, partner));
       if (ends.back() == nullptr) return false;
       start = std::max(start, earliest_start(partner, *ends.back()));
     }
-    const Nanoseconds end = checked_add(start, duration(step, rank));
+    const Nanoseconds end = checked_add(start, duration(cell, rank));
     retire(rank, pending, start, end);
     for (std::size_t i = 0; i < partners.size(); ++i) retire(partners[i], *ends[i], start, end);
     return true;
@@ -260,7 +260,7 @@ class Walker {
   [[nodiscard]] Nanoseconds earliest_start(RankId rank, const Pending& pending) const {
     const RankState& state = states_[rank.index()];
     Nanoseconds start = pending.start;
-    for (const Action& action : step_of(rank, pending).actions()) {
+    for (const Action& action : cell_of(rank, pending).actions()) {
       const Resource resource = info(action.kind).resource;
       if (resource == Resource::compute) start = std::max(start, state.free);
       if (resource == Resource::copy) start = std::max(start, state.copied);
@@ -272,25 +272,25 @@ class Walker {
   }
 
   /// A transfer is looked up by its SEND.
-  Nanoseconds duration(const Step& step, RankId rank) {
-    const Action& action = step.actions().front();
-    if (is_receive(action.kind)) return costs_.of_step(Step(counterpart(action, rank)));
-    return costs_.of_step(step);
+  Nanoseconds duration(const Cell& cell, RankId rank) {
+    const Action& action = cell.actions().front();
+    if (is_receive(action.kind)) return costs_.of_cell(Cell(counterpart(action, rank)));
+    return costs_.of_cell(cell);
   }
 
   void retire(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
     RankState& state = states_[rank.index()];
-    const Step& step = step_of(rank, pending);
-    const Action& first = step.actions().front();
+    const Cell& cell = cell_of(rank, pending);
+    const Action& first = cell.actions().front();
     if (info(first.kind).resource == Resource::copy) state.copied = end;
     if (!state.ends.empty()) state.ends[pending.position] = end;
     if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
-    facts_.provide(step, rank, end);
-    end_step(rank, pending, start, end);
+    facts_.provide(cell, rank, end);
+    end_cell(rank, pending, start, end);
   }
 
   /// Goes on to the next one.
-  void end_step(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
+  void end_cell(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
     items_.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
     if (items_.size() == kTaken) {
       take_(std::exchange(items_, {}));
@@ -330,13 +330,13 @@ class Walker {
   /// The rank for which a stuck rank waits.
   [[nodiscard]] RankId blocker_of(RankId rank) {
     const Pending& pending = stuck_at(rank);
-    const Step& step = step_of(rank, pending);
-    if (const std::optional<Fact> missing = facts_.first_missing(step, rank)) {
+    const Cell& cell = cell_of(rank, pending);
+    if (const std::optional<Fact> missing = facts_.first_missing(cell, rank)) {
       const bool received =
           missing->kind == FactKind::received_forward || missing->kind == FactKind::received_backward;
       return received ? pipeline_.rank_of(StageId(missing->peer)) : rank;
     }
-    for (const RankId partner : partners_of(pipeline_, step.actions().front(), rank)) {
+    for (const RankId partner : partners_of(pipeline_, cell.actions().front(), rank)) {
       if (other_end(rank, pending, partner) == nullptr) return partner;
     }
     return rank;
@@ -355,24 +355,24 @@ class Walker {
     const auto first = std::ranges::find(chain, rank);
     for (auto at = first == chain.end() ? chain.begin() : first; at != chain.end(); ++at) {
       const RankId next = at + 1 == chain.end() ? rank : *(at + 1);
-      text << "\nrank " << *at << ": " << step_text(pipeline_, step_of(*at, stuck_at(*at)))
+      text << "\nrank " << *at << ": " << cell_text(pipeline_, cell_of(*at, stuck_at(*at)))
            << " waits for rank " << next;
       if (finished(next)) {
         text << ", which is done";
       } else if (next == *at) {
         text << ", its own row further on";
       } else {
-        text << ", which is at " << step_text(pipeline_, step_of(next, stuck_at(next)));
+        text << ", which is at " << cell_text(pipeline_, cell_of(next, stuck_at(next)));
       }
     }
     return text.str();
   }
 
   const Pipeline& pipeline_;
-  const StepRows& rows_;
+  const CellRows& rows_;
   const std::function<void(WalkItems)>& take_;
   ActionCosts costs_;
-  StepFacts facts_;
+  CellFacts facts_;
   std::vector<RankState> states_;
   std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
   std::size_t open_ranks_ = 0;
@@ -383,14 +383,14 @@ class Walker {
 
 }  // namespace
 
-Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs) {
+Expected<EarliestTimes> walk(const Pipeline& pipeline, const CellRows& rows, const CostTable* costs) {
   EarliestTimes times;
   const auto take = [&](const WalkItems& items) { append_all(times.walk, items); };
   PPSIM_ASSIGN_OR_RETURN(times.makespan, Walker(pipeline, rows, costs, take).run());
   return times;
 }
 
-Expected<void> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs,
+Expected<void> walk(const Pipeline& pipeline, const CellRows& rows, const CostTable* costs,
                     const std::function<void(WalkItems)>& take) {
   return Walker(pipeline, rows, costs, take).run().map([](Nanoseconds) {});
 }

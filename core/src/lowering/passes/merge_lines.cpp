@@ -8,37 +8,37 @@
 namespace ppsim::lowering {
 namespace {
 
-/// When a line comes. Lines of one step come in the order of their sources.
+/// When a line comes. Lines of one cell come in the order of their sources.
 struct Turn {
   Nanoseconds time = 0;
   std::int32_t sweep = 0;
-  RankId rank;  ///< whose step it is
+  RankId rank;  ///< whose cell it is
 
   friend auto operator<=>(const Turn&, const Turn&) = default;
 };
 
-/// The steps of a rank, and when they run.
-struct RankSteps {
+/// The cells of a rank, and when they run.
+struct RankCells {
   RankId rank;
-  std::span<const Step> steps;
+  std::span<const Cell> cells;
   std::span<const PassTime> times;
 };
 
-/// Lines of a row that come from the steps of one rank, in the order of these.
+/// Lines of a row that come from the cells of one rank, in the order of these.
 class LineSource {
  public:
   enum class Kind : std::uint8_t {
-    steps,     ///< the steps themselves
+    cells,     ///< the cells themselves
     sends,     ///< their SENDs
     receives,  ///< the RECVs that another rank has of them
   };
 
-  LineSource(Kind kind, const RankSteps& from, RankId to, const TransferIndex& transfers)
+  LineSource(Kind kind, const RankCells& from, RankId to, const TransferIndex& transfers)
       : kind_(kind), from_(from), to_(to), transfers_(&transfers) {
     find();
   }
 
-  [[nodiscard]] bool is_over() const { return place_ == from_.steps.size(); }
+  [[nodiscard]] bool is_over() const { return place_ == from_.cells.size(); }
   /// Requires: not over.
   [[nodiscard]] const Turn& turn() const { return turn_; }
   /// Writes the lines whose turn it is, and goes on.
@@ -49,21 +49,21 @@ class LineSource {
   }
 
  private:
-  /// Goes on to a step with lines.
+  /// Goes on to a cell with lines.
   void find() {
-    for (; place_ < from_.steps.size(); ++place_) {
+    for (; place_ < from_.cells.size(); ++place_) {
       find_lines();
       if (lines_.empty()) continue;
       const PassTime& pass = from_.times[place_];
-      turn_ = {kind_ == Kind::steps ? pass.start : pass.end, pass.sweep, from_.rank};
+      turn_ = {kind_ == Kind::cells ? pass.start : pass.end, pass.sweep, from_.rank};
       return;
     }
   }
 
   void find_lines() {
     lines_.clear();
-    for (const Action& action : from_.steps[place_].actions()) {
-      if (kind_ == Kind::steps) {
+    for (const Action& action : from_.cells[place_].actions()) {
+      if (kind_ == Kind::cells) {
         lines_.push_back(action);
       } else {
         transfers_->for_each(action, [&](const Action& send, const Action& receive, RankId receiver) {
@@ -75,11 +75,11 @@ class LineSource {
   }
 
   Kind kind_;
-  RankSteps from_;
+  RankCells from_;
   RankId to_;
   const TransferIndex* transfers_;
   std::size_t place_ = 0;
-  std::vector<Action> lines_;  ///< of the step at `place_`
+  std::vector<Action> lines_;  ///< of the cell at `place_`
   Turn turn_;
 };
 
@@ -100,7 +100,7 @@ void merge(std::vector<LineSource> sources, LineWriter& row) {
 
 }  // namespace
 
-LineRows merged_lines(const Pipeline& pipeline, const StepRows& rows, const PassTimes& times) {
+LineRows merged_lines(const Pipeline& pipeline, const CellRows& rows, const PassTimes& times) {
   const TransferIndex transfers(pipeline);
   const std::vector<Flow> flows = flows_of(transfers, rows);
   const IdVector<RankId, std::size_t> counts = line_counts(rows, flows);
@@ -112,9 +112,9 @@ LineRows merged_lines(const Pipeline& pipeline, const StepRows& rows, const Pass
   const auto merge_row = [&](RankId to) {
     std::vector<LineSource> sources;
     const auto add = [&](LineSource::Kind kind, RankId from) {
-      sources.emplace_back(kind, RankSteps{from, rows[from], times[from]}, to, transfers);
+      sources.emplace_back(kind, RankCells{from, rows[from], times[from]}, to, transfers);
     };
-    add(LineSource::Kind::steps, to);
+    add(LineSource::Kind::cells, to);
     add(LineSource::Kind::sends, to);
     for (const RankId from : senders[to]) add(LineSource::Kind::receives, from);
     merge(std::move(sources), writers[to.index()]);

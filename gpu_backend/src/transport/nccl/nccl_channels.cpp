@@ -36,19 +36,19 @@ std::size_t element_bytes(ElementType type) {
 }
 
 /// A communicator for as long as NCCL is called with it; false if it is over.
-class Taken {
+class CommunicatorLease {
  public:
-  explicit Taken(NcclCommunicator& one) : one_(one), taken_(one.take()) {}
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
-  ~Taken() {
-    if (taken_) one_.give_back();
+  explicit CommunicatorLease(NcclCommunicator& one) : one_(one), held_(one.take()) {}
+  CommunicatorLease(const CommunicatorLease&) = delete;
+  CommunicatorLease& operator=(const CommunicatorLease&) = delete;
+  ~CommunicatorLease() {
+    if (held_) one_.give_back();
   }
-  explicit operator bool() const { return taken_; }
+  explicit operator bool() const { return held_; }
 
  private:
   NcclCommunicator& one_;
-  bool taken_;
+  bool held_;
 };
 
 }  // namespace
@@ -133,8 +133,8 @@ void NcclChannels::post_taken(RankId rank, std::span<const StreamTransfer> ends)
 void NcclChannels::post(const StreamCollective& call) {
   if (program_.communicator(call.communicator).members.size() < 2) return;
   NcclCommunicator& one = communicator(call.communicator, call.rank);
-  const Taken taken(one);
-  if (!taken) return;
+  const CommunicatorLease lease(one);
+  if (!lease) return;
   const int result = api_.nccl.all_reduce(call.payload.data(), call.payload.data(),
                                           call.payload.size() / element_bytes(call.type),
                                           nccl_type(call.type), kNcclSum, one.handle, call.stream);
@@ -145,8 +145,8 @@ void NcclChannels::post(const StreamCollective& call) {
 
 void NcclChannels::check() {
   for (auto& [key, one] : communicators_) {
-    const Taken taken(one);
-    if (!taken) continue;
+    const CommunicatorLease lease(one);
+    if (!lease) continue;
     static_cast<void>(in_progress(
         one.handle, [&place = key, this] { return named(place.second) + ": " + name(place.first); }));
   }

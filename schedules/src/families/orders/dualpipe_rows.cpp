@@ -26,7 +26,7 @@ class RowWriter {
 
   void add_pair(std::size_t forward_phase, std::size_t backward_phase) {
     const Action forward = next_forward(forward_phase);
-    builder_.add(rank_, Step(forward, next_backward(OpKind::backward, backward_phase)));
+    builder_.add(rank_, Cell(forward, next_backward(OpKind::backward, backward_phase)));
   }
 
   /// Every W that is left, by microbatch.

@@ -272,8 +272,8 @@ VOrder order_of(const Schedule& schedule) {
   const int ranks = schedule.pipeline().ranks();
   VOrder order(as_size(ranks));
   for (int r = 0; r < ranks; ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      order[as_size(r)].push_back(kind_of(step.actions().front(), ranks));
+    for (const Cell& cell : schedule.row(RankId(r))) {
+      order[as_size(r)].push_back(kind_of(cell.actions().front(), ranks));
     }
   }
   return order;

@@ -28,8 +28,8 @@ std::string times_text(const Schedule& schedule, const CostTable& table) {
   if (!times) return to_string(times.error());
   std::ostringstream text;
   for (const EarliestTimes::Item& item : times->walk) {
-    const Step& step = schedule.row(item.rank)[static_cast<std::size_t>(item.position)];
-    text << step_text(schedule.pipeline(), step) << ' ' << item.start << '-' << item.end << ", ";
+    const Cell& cell = schedule.row(item.rank)[static_cast<std::size_t>(item.position)];
+    text << cell_text(schedule.pipeline(), cell) << ' ' << item.start << '-' << item.end << ", ";
   }
   text << "makespan " << times->makespan;
   return text.str();
@@ -53,7 +53,7 @@ TEST(EarliestTimes, AnOverlapStartsWhenBothMayAndTakesItsOwnTime) {
 
 TEST(EarliestTimes, IdleCellsTakeNoTimeAndKeepPositions) {
   ScheduleBuilder builder("idle", test::chain(1, 1, 1));
-  builder.add(RankId(0), Step()).add(OpKind::forward, StageId(0), MicrobatchId(0)).add(RankId(0), Step());
+  builder.add(RankId(0), Cell()).add(OpKind::forward, StageId(0), MicrobatchId(0)).add(RankId(0), Cell());
   const auto schedule = builder.build();
   ASSERT_TRUE(schedule.has_value());
   const auto times = earliest_times(*schedule, costs());

@@ -38,7 +38,7 @@ TEST(MissingEntries, AnOverlappedPairHasACostOfItsOwn) {
   const Pipeline one = make_chain(1, 1, 2).value();
   const Schedule schedule = ScheduleBuilder("pair", one)
                                 .add(forward, StageId(0), MicrobatchId(0))
-                                .add(RankId(0), Step(make_action(forward, 0, 1), make_action(backward, 0, 0)))
+                                .add(RankId(0), Cell(make_action(forward, 0, 1), make_action(backward, 0, 0)))
                                 .add(backward, StageId(0), MicrobatchId(1))
                                 .build()
                                 .value();

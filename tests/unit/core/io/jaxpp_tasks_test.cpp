@@ -26,10 +26,10 @@ TEST(JaxppTasks, AreRowsOfSteps) {
   EXPECT_EQ(schedule.pipeline().ranks(), 2);
   EXPECT_EQ(schedule.pipeline().stages(), 2);
   EXPECT_EQ(schedule.pipeline().microbatches(), 2);
-  EXPECT_EQ(schedule.row(RankId(0))[2], Step());
-  EXPECT_EQ(schedule.row(RankId(0))[3], Step(make_action(OpKind::backward, 0, 0)));
-  EXPECT_EQ(schedule.row(RankId(1))[1], Step(make_action(OpKind::forward, 1, 0)));
-  EXPECT_EQ(schedule.row(RankId(1))[2], Step(make_action(OpKind::backward, 1, 0)));
+  EXPECT_EQ(schedule.row(RankId(0))[2], Cell());
+  EXPECT_EQ(schedule.row(RankId(0))[3], Cell(make_action(OpKind::backward, 0, 0)));
+  EXPECT_EQ(schedule.row(RankId(1))[1], Cell(make_action(OpKind::forward, 1, 0)));
+  EXPECT_EQ(schedule.row(RankId(1))[2], Cell(make_action(OpKind::backward, 1, 0)));
 }
 
 TEST(JaxppTasks, FuseOneCellAndPairsOfCells) {

@@ -179,23 +179,23 @@ TEST(ParseAction, MakesForeignBytesPrintable) {
   EXPECT_EQ(refusal(parse_action(chain4(), std::string(500, 'A'))).found, std::string(60, 'A') + "...");
 }
 
-TEST(StepText, RoundTrips) {
+TEST(CellText, RoundTrips) {
   const Pipeline pipeline = chain4();
-  const Step pair(make_action(OpKind::forward, 0, 7), make_action(OpKind::backward, 2, 3));
-  EXPECT_EQ(step_text(pipeline, pair), "(0F7;2B3)OVERLAP_F_B");
-  EXPECT_EQ(step_text(pipeline, Step()), "");
-  for (const Step& step : {Step(), Step(make_action(OpKind::backward_weight, 1, 1)), pair}) {
-    EXPECT_EQ(parse_step(pipeline, step_text(pipeline, step)), step);
+  const Cell pair(make_action(OpKind::forward, 0, 7), make_action(OpKind::backward, 2, 3));
+  EXPECT_EQ(cell_text(pipeline, pair), "(0F7;2B3)OVERLAP_F_B");
+  EXPECT_EQ(cell_text(pipeline, Cell()), "");
+  for (const Cell& cell : {Cell(), Cell(make_action(OpKind::backward_weight, 1, 1)), pair}) {
+    EXPECT_EQ(parse_cell(pipeline, cell_text(pipeline, cell)), cell);
   }
 }
 
 TEST(ParseStep, RefusesBrokenPairs) {
   for (const char* text : {"(0F7;2B3)", "(0F7)OVERLAP_F_B", "(", "()OVERLAP_F_B", "(0F7;2B3)OVERLAP_F_B "}) {
-    EXPECT_EQ(refusal(parse_step(chain4(), text)).message, "not an overlapped pair") << text;
+    EXPECT_EQ(refusal(parse_cell(chain4(), text)).message, "not an overlapped pair") << text;
   }
-  EXPECT_EQ(refusal(parse_step(chain4(), "(;)OVERLAP_F_B")).message, "not an action");
-  EXPECT_EQ(refusal(parse_step(chain4(), "(0F7;2B3;0F1)OVERLAP_F_B")).found, "2B3;0F1");
-  EXPECT_EQ(refusal(parse_step(chain4(), "(2B3;0F7)OVERLAP_F_B")),
+  EXPECT_EQ(refusal(parse_cell(chain4(), "(;)OVERLAP_F_B")).message, "not an action");
+  EXPECT_EQ(refusal(parse_cell(chain4(), "(0F7;2B3;0F1)OVERLAP_F_B")).found, "2B3;0F1");
+  EXPECT_EQ(refusal(parse_cell(chain4(), "(2B3;0F7)OVERLAP_F_B")),
             (Refusal{"an overlapped pair of other kinds", "(2B3;0F7)OVERLAP_F_B", "an F, then a B or I"}));
 }
 

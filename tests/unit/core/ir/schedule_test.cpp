@@ -66,8 +66,8 @@ TEST(ScheduleBuilder, FewActionsOfVeryManyTakeLittleMemory) {
 
 TEST(ScheduleBuilder, ReportsEveryBrokenRule) {
   ScheduleBuilder builder("broken", test::chain(2, 2, 2));
-  builder.add(RankId(0), Step(make_action(forward, 1, 0)));  // wrong rank
-  builder.add(RankId(0), Step(make_action(forward, 0, 7)));  // no such microbatch
+  builder.add(RankId(0), Cell(make_action(forward, 1, 0)));  // wrong rank
+  builder.add(RankId(0), Cell(make_action(forward, 0, 7)));  // no such microbatch
   const std::string text = broken(builder);
   EXPECT_NE(text.find("1F0 stands here, expected on rank 1"), std::string::npos) << text;
   EXPECT_NE(text.find("0F7 is out of range"), std::string::npos) << text;
@@ -77,7 +77,7 @@ TEST(ScheduleBuilder, TheNormCountsUpdates) {
   PipelineSpec spec = test::chain_spec(1, 1, 2);
   spec.collectives = {{"norm", {RankId(0)}}};
   ScheduleBuilder builder("broken", Pipeline::make(std::move(spec)).value());
-  builder.add(RankId(0), Step(Action{0, 1, -1, 0, OpKind::collective}));
+  builder.add(RankId(0), Cell(Action{0, 1, -1, 0, OpKind::collective}));
   EXPECT_NE(broken(builder).find("0COLL1 is out of range: expected a subject below 1, a number below 1"),
             std::string::npos)
       << broken(builder);
@@ -119,26 +119,26 @@ TEST(ScheduleBuilder, RefusesARecomputeAfterItsBackward) {
 
 TEST(ScheduleBuilder, RefusesTransfersBetweenStages) {
   auto builder = one_rank_builder(1);
-  builder.add(RankId(0), Step(make_transfer(send_forward, 0, 0, 0)));
+  builder.add(RankId(0), Cell(make_transfer(send_forward, 0, 0, 0)));
   EXPECT_NE(broken(builder).find("which lowering adds"), std::string::npos);
 }
 
 TEST(ScheduleBuilder, RefusesAPairThatIsNoForwardAndBackward) {
   ScheduleBuilder builder("broken", test::chain(1, 1, 2));
-  builder.add(RankId(0), Step(make_action(forward, 0, 0), make_action(forward, 0, 1)));
+  builder.add(RankId(0), Cell(make_action(forward, 0, 0), make_action(forward, 0, 1)));
   EXPECT_NE(broken(builder).find("OVERLAP_F_B needs an F and a B or I"), std::string::npos);
 }
 
 TEST(ScheduleBuilder, RefusesAPairWhoseBackwardNeedsItsForward) {
   ScheduleBuilder builder("broken", test::chain(1, 1, 1));
-  builder.add(RankId(0), Step(make_action(forward, 0, 0), make_action(backward, 0, 0)));
+  builder.add(RankId(0), Cell(make_action(forward, 0, 0), make_action(backward, 0, 0)));
   EXPECT_NE(broken(builder).find("0B0 at position 0 needs 0F0"), std::string::npos);
 }
 
 TEST(ScheduleBuilder, AcceptsInferenceAndIdleCells) {
   ScheduleBuilder builder("forward", test::chain(1, 1, 2));
   builder.add(forward, StageId(0), MicrobatchId(0))
-      .add(RankId(0), Step())
+      .add(RankId(0), Cell())
       .add(forward, StageId(0), MicrobatchId(1));
   const auto schedule = builder.build();
   ASSERT_TRUE(schedule.has_value());

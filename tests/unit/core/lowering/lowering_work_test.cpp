@@ -114,7 +114,7 @@ TEST(Lowering, RefusesToAddWhatTheScheduleHas) {
   ScheduleBuilder builder("with OPT", test::chain(1, 1, 1));
   builder.add(OpKind::forward, StageId(0), MicrobatchId(0))
       .add(OpKind::backward, StageId(0), MicrobatchId(0));
-  builder.add(RankId(0), Step(Action{0, 0, -1, 0, OpKind::optimizer}));
+  builder.add(RankId(0), Cell(Action{0, 0, -1, 0, OpKind::optimizer}));
   const Schedule schedule = builder.build().value();
   EXPECT_EQ(refusal(schedule, {}), "");
   EXPECT_EQ(refusal(schedule, {.optimizer = true}),
@@ -123,7 +123,7 @@ TEST(Lowering, RefusesToAddWhatTheScheduleHas) {
 
 TEST(Lowering, WhatArrivesForNobodyStaysWhereItIs) {
   ScheduleBuilder builder("a last UNSHARD", test::chain(1, 1, 1));
-  const auto shard = [](OpKind kind) { return Step(Action{0, -1, -1, 0, kind}); };
+  const auto shard = [](OpKind kind) { return Cell(Action{0, -1, -1, 0, kind}); };
   builder.add(RankId(0), shard(OpKind::unshard)).add(OpKind::forward, StageId(0), MicrobatchId(0));
   builder.add(RankId(0), shard(OpKind::reshard)).add(RankId(0), shard(OpKind::unshard));
   const Program program = lowered(builder.build().value(), {.order = IssueOrder::early});

@@ -174,7 +174,7 @@ TEST(ReduceEachMicrobatch, StaysWithReplicasAndIsRefusedThere) {
   ScheduleBuilder builder("tied", Pipeline::make(spec).value());
   const Schedule plain = tied("1f1b", 2, 2);
   for (int r = 0; r < 2; ++r) {
-    for (const Step& step : plain.row(RankId(r))) builder.add(RankId(r), step);
+    for (const Cell& cell : plain.row(RankId(r))) builder.add(RankId(r), cell);
   }
   EXPECT_FALSE(replicated(builder.build().value(), 2));
 }

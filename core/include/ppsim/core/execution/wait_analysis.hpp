@@ -89,19 +89,19 @@ class WaitAnalysis {
 };
 
 /// An instruction as a person finds it: rank, position in the rank's list, text of its actions.
-struct Place {
+struct NamedInstruction {
   InstructionId instruction;
   RankId rank;
   int index = 0;
   std::string action;
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const NamedInstruction&, const NamedInstruction&) = default;
 };
-[[nodiscard]] Place place_of(const Program& program, InstructionId id);
+[[nodiscard]] NamedInstruction named_instruction(const Program& program, InstructionId id);
 
 /// One wait in words.
 struct Wait {
-  Place who;
-  Place waits_for;  ///< without valid instruction: nothing in the Program will bring it about
+  NamedInstruction who;
+  NamedInstruction waits_for;  ///< without valid instruction: nothing in the Program will bring it about
   WaitReason reason = WaitReason::data;
   std::string why;
   friend bool operator==(const Wait&, const Wait&) = default;

@@ -24,8 +24,8 @@ namespace ppsim {
 [[nodiscard]] Expected<Action> parse_action(const Pipeline& pipeline, std::string_view text);
 
 /// A cell of a schedule: "", an action, or `(0F8;7B3)OVERLAP_F_B`.
-[[nodiscard]] std::string step_text(const Pipeline& pipeline, const Step& step);
-[[nodiscard]] Expected<Step> parse_step(const Pipeline& pipeline, std::string_view text);
+[[nodiscard]] std::string cell_text(const Pipeline& pipeline, const Cell& cell);
+[[nodiscard]] Expected<Cell> parse_cell(const Pipeline& pipeline, std::string_view text);
 
 /// An instruction: an action, a pair, or `{a b c}` for a group; communication carries `@communicator`; then
 /// ` after i,j` with positions in the rank's list, then ` !` when blocking. Example: `{1RECV_F3@0 1SEND_B1@1}
@@ -33,7 +33,7 @@ namespace ppsim {
 [[nodiscard]] std::string instruction_text(const Program& program, InstructionId id);
 [[nodiscard]] Expected<InstructionDraft> parse_instruction(const Pipeline& pipeline, std::string_view text);
 
-/// The actions of one instruction or step: `1F0`, `{0SEND_F1 0RECV_B0}` or `(0F1;0B0)OVERLAP_F_B`.
+/// The actions of one instruction or cell: `1F0`, `{0SEND_F1 0RECV_B0}` or `(0F1;0B0)OVERLAP_F_B`.
 [[nodiscard]] std::string actions_text(const Pipeline& pipeline, InstructionForm form,
                                        std::span<const Action> actions);
 /// instruction_text without communicators, `after` and `!`, for messages.

@@ -11,7 +11,7 @@ namespace ppsim {
 /// The keys that a Program looks up and no entry names, so that they cost nothing: of each kind of action the
 /// first, in the order of the kinds.
 [[nodiscard]] std::vector<CostClass> missing_costs(const CostTable& costs, const Program& program);
-/// The same of the steps of a Schedule, without what lowering adds.
+/// The same of the cells of a Schedule, without what lowering adds.
 [[nodiscard]] std::vector<CostClass> missing_costs(const CostTable& costs, const Schedule& schedule);
 
 /// Of each kind of tensor that a table has entries of, the first tensor that none of them names; a workspace

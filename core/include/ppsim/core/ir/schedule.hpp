@@ -12,33 +12,33 @@
 namespace ppsim {
 
 /// One cell of a rank's row: nothing (a deliberate bubble), an action, or an overlapped F and B.
-class Step {
+class Cell {
  public:
   /// An idle cell.
-  Step() = default;
-  Step(Action action) : actions_{action, Action{}}, count_(1) {}  // NOLINT(google-explicit-constructor)
+  Cell() = default;
+  Cell(Action action) : actions_{action, Action{}}, count_(1) {}  // NOLINT(google-explicit-constructor)
   /// OVERLAP_F_B of a forward and a backward of one rank.
-  Step(Action forward, Action backward) : actions_{forward, backward}, count_(2) {}
+  Cell(Action forward, Action backward) : actions_{forward, backward}, count_(2) {}
 
   [[nodiscard]] bool idle() const { return count_ == 0; }
   [[nodiscard]] bool overlapped() const { return count_ == 2; }
   [[nodiscard]] std::span<const Action> actions() const { return {actions_.data(), count_}; }
 
-  friend bool operator==(const Step&, const Step&) = default;
+  friend bool operator==(const Cell&, const Cell&) = default;
 
  private:
   std::array<Action, 2> actions_ = {};
   std::uint32_t count_ = 0;
 };
 
-/// Which rank computes what, in which order: rows of steps over a Pipeline. Immutable, and complete by
+/// Which rank computes what, in which order: rows of cells over a Pipeline. Immutable, and complete by
 /// construction: every (stage, microbatch, slice) of every route is computed exactly once, in an order that
 /// each rank can follow. Transfers between stages are not part of it.
 class Schedule {
  public:
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
-  [[nodiscard]] std::span<const Step> row(RankId rank) const { return rows_[rank]; }
+  [[nodiscard]] std::span<const Cell> row(RankId rank) const { return rows_[rank]; }
   /// Number of single actions, an overlapped pair counting two.
   [[nodiscard]] std::size_t action_count() const;
 
@@ -48,12 +48,12 @@ class Schedule {
 
  private:
   friend class ScheduleBuilder;
-  Schedule(std::string name, Pipeline pipeline, IdVector<RankId, std::vector<Step>> rows)
+  Schedule(std::string name, Pipeline pipeline, IdVector<RankId, std::vector<Cell>> rows)
       : name_(std::move(name)), pipeline_(std::move(pipeline)), rows_(std::move(rows)) {}
 
   std::string name_;
   Pipeline pipeline_;
-  IdVector<RankId, std::vector<Step>> rows_;
+  IdVector<RankId, std::vector<Cell>> rows_;
 };
 
 std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
@@ -63,9 +63,9 @@ class ScheduleBuilder {
  public:
   ScheduleBuilder(std::string name, Pipeline pipeline);
   /// Requires: one row per rank.
-  ScheduleBuilder(std::string name, Pipeline pipeline, IdVector<RankId, std::vector<Step>> rows);
+  ScheduleBuilder(std::string name, Pipeline pipeline, IdVector<RankId, std::vector<Cell>> rows);
 
-  ScheduleBuilder& add(RankId rank, Step step);
+  ScheduleBuilder& add(RankId rank, Cell cell);
   /// Appends F, B, I, W or R of (stage, microbatch, slice) to the row of the stage's rank.
   ScheduleBuilder& add(OpKind kind, StageId stage, MicrobatchId mb, SliceId slice = SliceId(0));
 
@@ -79,7 +79,7 @@ class ScheduleBuilder {
  private:
   std::string name_;
   Pipeline pipeline_;
-  IdVector<RankId, std::vector<Step>> rows_;
+  IdVector<RankId, std::vector<Cell>> rows_;
 };
 
 }  // namespace ppsim

@@ -8,18 +8,18 @@
 
 namespace ppsim {
 
-/// Order-driven times of a Schedule: a step starts at max(rank free, producer's end, plus the transfer's cost
+/// Order-driven times of a Schedule: a cell starts at max(rank free, producer's end, plus the transfer's cost
 /// where the producer is on another rank); transfers do not contend.
 struct EarliestTimes {
-  /// A step of a row in the order of a fixed walk: sweeps over the ranks, ascending, each retiring at most
-  /// one ready head step per sweep.
+  /// A cell of a row in the order of a fixed walk: sweeps over the ranks, ascending, each retiring at most
+  /// one ready head cell per sweep.
   struct Item {
     RankId rank;
     std::int32_t position = 0;
     Nanoseconds start = 0;
     Nanoseconds end = 0;
   };
-  std::vector<Item> walk;  ///< every non-idle step once
+  std::vector<Item> walk;  ///< every non-idle cell once
   Nanoseconds makespan = 0;
 };
 

@@ -36,10 +36,10 @@ void* CudnnGraph::own(int type) {
   return owned_.back().get();
 }
 
-GraphTensor CudnnGraph::tensor(std::int64_t id, const TensorLayout& layout, Place place) {
+GraphTensor CudnnGraph::tensor(std::int64_t id, const TensorLayout& layout, Storage storage) {
   void* const object = own(cudnn_object::kTensor);
-  const bool is_virtual = place == Place::inner;
-  const bool is_by_value = place == Place::host;
+  const bool is_virtual = storage == Storage::inner;
+  const bool is_by_value = storage == Storage::host;
   constexpr auto kDimensions = static_cast<std::int64_t>(std::tuple_size_v<decltype(layout.dimensions)>);
   objects_.set(object, cudnn_attribute::kTensorId, cudnn_type::kInt64, id);
   objects_.set(object, cudnn_attribute::kTensorType, cudnn_type::kDataType, layout.type);
@@ -55,11 +55,11 @@ GraphTensor CudnnGraph::tensor(std::int64_t id, const TensorLayout& layout, Plac
 }
 
 GraphTensor CudnnGraph::in_memory(std::int64_t id, const TensorLayout& layout) {
-  return tensor(id, layout, Place::device);
+  return tensor(id, layout, Storage::device);
 }
-GraphTensor CudnnGraph::number(std::int64_t id) { return tensor(id, {}, Place::host); }
+GraphTensor CudnnGraph::number(std::int64_t id) { return tensor(id, {}, Storage::host); }
 GraphTensor CudnnGraph::inner(const TensorLayout& layout) {
-  return tensor(next_inner_++, layout, Place::inner);
+  return tensor(next_inner_++, layout, Storage::inner);
 }
 
 void CudnnGraph::add(void* operation) {

@@ -112,9 +112,9 @@ class CudnnGraph {
   [[nodiscard]] std::vector<CudnnObject> release() && { return std::move(owned_); }
 
  private:
-  enum class Place : std::uint8_t { device, host, inner };
+  enum class Storage : std::uint8_t { device, host, inner };
 
-  GraphTensor tensor(std::int64_t id, const TensorLayout& layout, Place place);
+  GraphTensor tensor(std::int64_t id, const TensorLayout& layout, Storage storage);
   void* own(int type);
   void add(void* operation);
 

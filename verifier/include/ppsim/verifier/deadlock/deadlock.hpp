@@ -21,8 +21,9 @@ struct Deadlock {
 /// Why a Program that finishes without a residency limit can hang with one: a state that some choice of which
 /// ready operation takes a place leads to.
 struct ResidencyHang {
-  int residency = 0;            ///< places of a rank
-  std::vector<Place> resident;  ///< by rank: communication that holds a place of a rank that has none left
+  int residency = 0;  ///< places of a rank
+  std::vector<NamedInstruction>
+      resident;  ///< by rank: communication that holds a place of a rank that has none left
   /// From an operation without a place on: what it waits for, which are all that hold a place of its rank,
   /// and what these wait for in turn. Nothing in it waits for anything else, so none of it ever goes on.
   std::vector<Wait> waits;

@@ -22,9 +22,9 @@ enum class ChangeKind : std::uint8_t {
 /// One change to a Program, or to what its transport promises.
 struct Change {
   ChangeKind kind = ChangeKind::move;
-  Place what;           ///< move: the instruction that moves; group: the first of the two
-  Place other;          ///< move: the instruction next to which it goes; group: the second
-  bool before = false;  ///< move: directly before `other`, else directly behind it
+  NamedInstruction what;   ///< move: the instruction that moves; group: the first of the two
+  NamedInstruction other;  ///< move: the instruction next to which it goes; group: the second
+  bool before = false;     ///< move: directly before `other`, else directly behind it
   std::string communicator;
   RankId source;  ///< split, credit: the messages from this rank
   RankId destination;

@@ -34,31 +34,31 @@ class RowKinds {
 
 /// The rows of a Schedule, seen in place until a pass replaces one.
 /// Requires: the Schedule outlives the rows.
-class StepRows {
+class CellRows {
  public:
-  explicit StepRows(const Schedule& schedule);
-  StepRows(const StepRows&) = delete;
-  StepRows& operator=(const StepRows&) = delete;
+  explicit CellRows(const Schedule& schedule);
+  CellRows(const CellRows&) = delete;
+  CellRows& operator=(const CellRows&) = delete;
 
-  [[nodiscard]] std::span<const Step> operator[](RankId rank) const { return rows_[rank]; }
+  [[nodiscard]] std::span<const Cell> operator[](RankId rank) const { return rows_[rank]; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
   /// Of all rows.
-  [[nodiscard]] std::size_t steps() const;
+  [[nodiscard]] std::size_t cells() const;
   /// The ranges in which rows are worked on at the same time.
-  [[nodiscard]] std::vector<RankRange> ranges() const { return rank_ranges(ranks(), steps()); }
-  /// Found once, for who would have to look at every step of a row.
+  [[nodiscard]] std::vector<RankRange> ranges() const { return rank_ranges(ranks(), cells()); }
+  /// Found once, for who would have to look at every cell of a row.
   [[nodiscard]] const RowKinds& kinds(RankId rank) const { return kinds_[rank]; }
   /// Requires: no edges of the rank, which name places in its row.
-  void replace(RankId rank, std::vector<Step> steps);
+  void replace(RankId rank, std::vector<Cell> cells);
 
-  /// Which steps wait for which beyond their dependencies, by place in the row; ascending.
+  /// Which cells wait for which beyond their dependencies, by place in the row; ascending.
   [[nodiscard]] const std::vector<AfterEdge>& after(RankId rank) const { return after_[rank]; }
   void add_after(RankId rank, const std::vector<AfterEdge>& edges);
   void forget_after();
 
  private:
-  IdVector<RankId, std::vector<Step>> owned_;
-  IdVector<RankId, std::span<const Step>> rows_;
+  IdVector<RankId, std::vector<Cell>> owned_;
+  IdVector<RankId, std::span<const Cell>> rows_;
   IdVector<RankId, RowKinds> kinds_;
   IdVector<RankId, std::vector<AfterEdge>> after_;
 };

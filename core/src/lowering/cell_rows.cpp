@@ -1,4 +1,4 @@
-#include "lowering/step_rows.hpp"
+#include "lowering/cell_rows.hpp"
 
 #include <algorithm>
 
@@ -8,17 +8,17 @@
 namespace ppsim::lowering {
 namespace {
 
-RowKinds kinds_in(std::span<const Step> row) {
+RowKinds kinds_in(std::span<const Cell> row) {
   RowKinds kinds;
-  for (const Step& step : row) {
-    for (const Action& action : step.actions()) kinds.add(action.kind);
+  for (const Cell& cell : row) {
+    for (const Action& action : cell.actions()) kinds.add(action.kind);
   }
   return kinds;
 }
 
 }  // namespace
 
-StepRows::StepRows(const Schedule& schedule)
+CellRows::CellRows(const Schedule& schedule)
     : owned_(as_size(schedule.pipeline().ranks())),
       rows_(owned_.size()),
       kinds_(owned_.size()),
@@ -31,24 +31,24 @@ StepRows::StepRows(const Schedule& schedule)
   });
 }
 
-std::size_t StepRows::steps() const {
+std::size_t CellRows::cells() const {
   std::size_t count = 0;
-  for (const std::span<const Step> row : rows_) count += row.size();
+  for (const std::span<const Cell> row : rows_) count += row.size();
   return count;
 }
 
-void StepRows::replace(RankId rank, std::vector<Step> steps) {
+void CellRows::replace(RankId rank, std::vector<Cell> cells) {
   PPSIM_CHECK(after_[rank].empty(), "edges name places in the row");
-  owned_[rank] = std::move(steps);
+  owned_[rank] = std::move(cells);
   rows_[rank] = owned_[rank];
   kinds_[rank] = kinds_in(rows_[rank]);
 }
 
-void StepRows::forget_after() {
+void CellRows::forget_after() {
   for (std::vector<AfterEdge>& edges : after_) edges.clear();
 }
 
-void StepRows::add_after(RankId rank, const std::vector<AfterEdge>& edges) {
+void CellRows::add_after(RankId rank, const std::vector<AfterEdge>& edges) {
   std::vector<AfterEdge>& all = after_[rank];
   append_all(all, edges);
   sort_unique(all);

@@ -9,14 +9,14 @@
 #include "execution/fact_rules.hpp"
 #include "execution/pass_numbers.hpp"
 #include "fact_times.hpp"
+#include "lowering/cell_rows.hpp"
 #include "lowering/insert/transfers.hpp"
-#include "lowering/step_rows.hpp"
 
 namespace ppsim::lowering {
 
-/// The facts that the steps of some rows wait for and make true, with their times. For a pass with a number
+/// The facts that the cells of some rows wait for and make true, with their times. For a pass with a number
 /// they are found once for all microbatches, which follow each other in the tables of facts.
-class StepFacts {
+class CellFacts {
  public:
   /// The facts that a pass waits for and makes true, alike for all microbatches of its route.
   struct Pass {
@@ -32,7 +32,7 @@ class StepFacts {
   enum class Keep : std::uint8_t { times, times_and_sweeps };
 
   /// Requires: all of them outlive it.
-  StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs, Keep keep = Keep::times);
+  CellFacts(const Pipeline& pipeline, const CellRows& rows, ActionCosts& costs, Keep keep = Keep::times);
 
   /// Null where the rules have to be asked.
   [[nodiscard]] const Pass* pass_of(const Action& action) {
@@ -91,10 +91,10 @@ class StepFacts {
     }
   }
 
-  /// Calls visit(place) for the facts that a step waits for.
+  /// Calls visit(place) for the facts that a cell waits for.
   template <class Visit>
-  void for_each_need(const Step& step, RankId rank, Visit&& visit) {
-    for (const Action& action : step.actions()) {
+  void for_each_need(const Cell& cell, RankId rank, Visit&& visit) {
+    for (const Action& action : cell.actions()) {
       if (const Pass* pass = pass_of(action)) {
         for (std::uint32_t i = pass->first_need; i < pass->last_need; ++i) {
           const FactTimes::Place first = needs_[i].first;
@@ -107,11 +107,11 @@ class StepFacts {
       for_each_need_by_rules(action, rank, [&](const Fact&, FactTimes::Place place) { visit(place); });
     }
   }
-  /// The first fact that a step waits for and that does not hold yet.
-  [[nodiscard]] std::optional<Fact> first_missing(const Step& step, RankId rank) const;
-  /// Writes the time of everything that the completion of a step makes true, on other ranks too.
-  void provide(const Step& step, RankId rank, Nanoseconds end) {
-    for (const Action& action : step.actions()) {
+  /// The first fact that a cell waits for and that does not hold yet.
+  [[nodiscard]] std::optional<Fact> first_missing(const Cell& cell, RankId rank) const;
+  /// Writes the time of everything that the completion of a cell makes true, on other ranks too.
+  void provide(const Cell& cell, RankId rank, Nanoseconds end) {
+    for (const Action& action : cell.actions()) {
       if (const Pass* pass = pass_of(action)) {
         provide(*pass, action.microbatch, end);
       } else {

@@ -1,4 +1,4 @@
-#include "step_facts.hpp"
+#include "cell_facts.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -9,7 +9,7 @@ bool is_of_microbatch(FactKind kind) {
 }
 
 /// Whether something waits for the gradients of a stage.
-bool reads_weight_gradients(const StepRows& rows) {
+bool reads_weight_gradients(const CellRows& rows) {
   const auto reads = [](OpKind kind) {
     return info(kind).subject != Subject::stage;  // REDUCE_GRAD, OPT, a norm
   };
@@ -21,7 +21,7 @@ bool reads_weight_gradients(const StepRows& rows) {
 
 }  // namespace
 
-StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts& costs, Keep keep)
+CellFacts::CellFacts(const Pipeline& pipeline, const CellRows& rows, ActionCosts& costs, Keep keep)
     : pipeline_(pipeline),
       costs_(costs),
       transfers_(pipeline),
@@ -33,7 +33,7 @@ StepFacts::StepFacts(const Pipeline& pipeline, const StepRows& rows, ActionCosts
   times_.announce(rows);
 }
 
-StepFacts::Pass StepFacts::found(const Action& action) {
+CellFacts::Pass CellFacts::found(const Action& action) {
   const RankId rank = pipeline_.rank_of(action.stage());
   const auto first_of = [&](const Fact& fact, RankId on) {
     const FactTimes::Place place = times_.place_of(fact, on);
@@ -41,7 +41,7 @@ StepFacts::Pass StepFacts::found(const Action& action) {
   };
   Pass pass{.first_need = static_cast<std::uint32_t>(needs_.size()),
             .first_provided = static_cast<std::uint32_t>(provided_.size()),
-            .duration = costs_.of_step(action),
+            .duration = costs_.of_cell(action),
             .is_found = true,
             .is_known = is_compute(action.kind)};
   for_each_required(pipeline_, action, rank, [&](const Fact& fact, bool optional) {
@@ -68,9 +68,9 @@ StepFacts::Pass StepFacts::found(const Action& action) {
   return pass;
 }
 
-std::optional<Fact> StepFacts::first_missing(const Step& step, RankId rank) const {
+std::optional<Fact> CellFacts::first_missing(const Cell& cell, RankId rank) const {
   std::optional<Fact> missing;
-  for (const Action& action : step.actions()) {
+  for (const Action& action : cell.actions()) {
     for_each_need_by_rules(action, rank, [&](const Fact& fact, FactTimes::Place place) {
       if (!missing && times_.at(place) < 0) missing = fact;
     });
@@ -78,7 +78,7 @@ std::optional<Fact> StepFacts::first_missing(const Step& step, RankId rank) cons
   return missing;
 }
 
-void StepFacts::provide(const Action& action, RankId rank, Nanoseconds end) {
+void CellFacts::provide(const Action& action, RankId rank, Nanoseconds end) {
   const auto write = [&](const Action& done, RankId on, Nanoseconds time) {
     for_each_provided(pipeline_, done, on,
                       [&](const Fact& fact) PPSIM_IN_PLACE { times_.set(times_.place_of(fact, on), time); });
