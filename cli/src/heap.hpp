@@ -12,7 +12,7 @@ namespace ppsim::cli {
 void give_back_free_memory(const Program& lowered);
 
 /// Asks the system for the pages that the heap gives out next, by another processor, while this one orders
-/// the steps of a schedule, which it does alone. Until the result goes.
+/// the cells of a schedule, which it does alone. Until the result goes.
 [[nodiscard]] std::future<void> ask_for_pages_ahead(const planner::Ir& ir);
 
 }  // namespace ppsim::cli

@@ -81,7 +81,7 @@ static_assert(kNcclSuccess == ncclSuccess && kNcclInvalidUsage == ncclInvalidUsa
 static_assert(kNcclInProgress == ncclInProgress && kNcclNoColor == NCCL_SPLIT_NOCOLOR);
 static_assert(kNcclSum == ncclSum && kNcclUint8 == ncclUint8 && kNcclUint64 == ncclUint64);
 static_assert(kNcclFloat32 == ncclFloat32 && kNcclFloat64 == ncclFloat64 && kNcclBfloat16 == ncclBfloat16);
-static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t));  // later versions have more behind it
+static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t));  // later versions have more after it
 static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(offsetof(NcclConfig, max_ctas) == offsetof(ncclConfig_t, maxCTAs));
 static_assert(offsetof(NcclConfig, net_name) == offsetof(ncclConfig_t, netName));

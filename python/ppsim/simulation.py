@@ -117,7 +117,7 @@ class Run:
 
     @property
     def step_ns(self) -> int:
-        """The makespan and, with costs of a model, the reduction of gradients and the optimizer behind it."""
+        """The makespan and, with costs of a model, the reduction of gradients and the optimizer after it."""
         return self._step.step_ns
 
     @property

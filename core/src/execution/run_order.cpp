@@ -73,7 +73,7 @@ class Runner {
     return m.previous < 0 || sent_[as_size(m.previous)] != 0;
   }
 
-  /// Moves message `first` and those behind it on its channel as far as they go.
+  /// Moves message `first` and those after it on its channel as far as they go.
   void advance(std::uint32_t first) {
     for (std::size_t m = first; m < graph_.messages.size(); ++m) {
       if (m != first && graph_.messages[m].previous < 0) return;  // another channel

@@ -7,7 +7,7 @@
 namespace ppsim {
 
 /// Which versions of each block's parameters a rank holds in a buffer of their own. An OPT updates in place
-/// where nothing behind it reads the version that it starts from, as in a synchronous step; else it makes a
+/// where nothing after it reads the version that it starts from, as in a synchronous step; else it makes a
 /// new one.
 class ParameterBuffers {
  public:

@@ -199,7 +199,7 @@ class Reference {
     return order;
   }
 
-  /// F or B of a stage, and behind it the collectives for which it was the last to be waited for.
+  /// F or B of a stage, and after it the collectives for which it was the last to be waited for.
   void pass(OpKind kind, StageId stage, MicrobatchId mb) {
     if (kind == OpKind::forward && pipeline_.producers(stage, mb).empty())
       model_.load(pipeline_, mb, batch_buffers(stages_[stage].x, 0, &step_));
@@ -341,7 +341,7 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   const Pipeline whole = uncut(pipeline);
   PPSIM_RETURN_IF_ERROR(check(whole, model, options));
   Reference reference(whole, model);
-  // A step without updates leaves nothing to those behind it.
+  // A step without updates leaves nothing to those after it.
   const int first = pipeline.asynchronous() || options.update ? 0 : options.steps - 1;
   for (int step = first; step < options.steps; ++step) {
     // Nothing reads the result of a run's last update; within an asynchronous step it is read.

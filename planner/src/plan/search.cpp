@@ -99,7 +99,7 @@ class PlanSearch {
     return {bound.step, bound.peak};
   }
 
-  /// No plan of the node, nor any behind it, is among the best or on the front.
+  /// No plan of the node, nor any after it, is among the best or on the front.
   [[nodiscard]] bool is_done(const Node& node) const {
     if (!request_.prunes || plan_.best.empty() || !is_full()) return false;
     const double most = static_cast<double>(first_score_) * std::max(1.0, request_.front);

@@ -16,11 +16,11 @@ tl::unexpected<Error> split_first(const Target& target, const Pipeline& pipeline
   const std::string number = std::to_string(action.microbatch);
   return make_error(ErrorCode::refused,
                     std::string(target.name) + " cannot split the backward of its first stage",
-                    {.found = action_text(pipeline, action) + " without 0W" + number + " directly behind it",
+                    {.found = action_text(pipeline, action) + " without 0W" + number + " directly after it",
                      .expected = "0B" + number + ", or both in one place"});
 }
 
-/// The cells of a row, each I of the first stage one B with the W behind it.
+/// The cells of a row, each I of the first stage one B with the W after it.
 Expected<std::vector<Cell>> joined_row(const Target& target, const Pipeline& pipeline,
                                        std::span<const Cell> row) {
   std::vector<Cell> cells;

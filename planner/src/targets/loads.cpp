@@ -58,7 +58,7 @@ class PendingWaits {
     const TorchCell& cell = *pending_.begin()->second;
     std::string wait(cell.text);
     wait.insert(wait.find_first_not_of("0123456789"), "WAIT_");
-    return refusal(target_, "nothing waits for this", place_of(cell, wait + " behind it in its row"));
+    return refusal(target_, "nothing waits for this", place_of(cell, wait + " after it in its row"));
   }
 
  private:

@@ -51,7 +51,7 @@ tl::expected<Precision, std::string> precision_called(const std::string& text) {
   return Reason("the precision " + text + " is not known");
 }
 
-/// `none`, `full`, `selective`, or nothing; `+SP` behind it stands for sequence parallelism.
+/// `none`, `full`, `selective`, or nothing; `+SP` after it stands for sequence parallelism.
 std::string set_recompute(const std::string& text, RunDescription& run) {
   if (text.empty()) return {};
   std::string name = lower_case(text);

@@ -37,7 +37,7 @@ class Layout:
         return int(self.plan.program.placement[stage])
 
     def crossing(self, producer: int, reader: int, gradients: bool) -> list[int]:
-        """Numbers of the outputs that go from a stage to another one and those behind it; of the gradients back."""
+        """Numbers of the outputs that go from a stage to another one and those after it; of the gradients back."""
         outputs, part = self.split.parts[self.parts[producer]].outputs, self.parts[producer]
         if gradients:
             numbers = self.split.parts[self.parts[reader]].reads(part)

@@ -57,7 +57,7 @@ class Shell:
     def completed(self, begin):
         self.send(begin + "\t")
         self.read_until(None)
-        self.send("\x01echo '<'\x05'>'\r")  # in front of the line and behind it
+        self.send("\x01echo '<'\x05'>'\r")  # in front of the line and after it
         return re.search(LINE, self.read_until(LINE))[1]
 
 

@@ -92,7 +92,7 @@ class StepsOfDualPipe {
   std::size_t weights_used_ = 0;
 };
 
-std::vector<Cell> steps_of(const Schedule& schedule, int rank) {
+std::vector<Cell> cells_of(const Schedule& schedule, int rank) {
   const auto row = schedule.row(RankId(rank));
   return {row.begin(), row.end()};
 }
@@ -103,7 +103,7 @@ TEST(DualPipeV, IsPyTorchsCellByCell) {
       const Schedule schedule = generated("dualpipe-v", {.ranks = p, .microbatches = m});
       for (int r = 0; r < p; ++r) {
         StepsOfDualPipe steps({p, r, m}, {{{r, 0}, {2 * p - 1 - r, 0}}});
-        ASSERT_EQ(steps_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        ASSERT_EQ(cells_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }
@@ -119,7 +119,7 @@ TEST(DualPipe, IsDeepSeeksCellByCell) {
         const bool first_half = r < p / 2;
         StepsOfDualPipe steps({p / 2, first_half ? r : p - 1 - r, m / 2},
                               {first_half ? down : up, first_half ? up : down});
-        ASSERT_EQ(steps_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        ASSERT_EQ(cells_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }
@@ -187,7 +187,7 @@ class Clocks {
 void expect_order_of_clocks(const Schedule& schedule, int unit) {
   const auto rows = Clocks(schedule.pipeline(), unit).run();
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    RC_ASSERT(steps_of(schedule, r) == rows[static_cast<std::size_t>(r)]);
+    RC_ASSERT(cells_of(schedule, r) == rows[static_cast<std::size_t>(r)]);
   }
 }
 

@@ -136,7 +136,7 @@ class FakeMachine {
     std::uint32_t number = 0;
     std::size_t open = 0;  ///< tasks that it waits for
     std::vector<TaskId> followers = {};
-    std::vector<TaskId> held = {};               ///< launched behind it
+    std::vector<TaskId> held = {};               ///< launched after it
     std::optional<TaskId> ahead = std::nullopt;  ///< in the hardware queue
     std::optional<TaskId> next = std::nullopt;   ///< that waits for its start in the hardware queue
     LaneClock clock = {};

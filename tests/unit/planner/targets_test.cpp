@@ -92,13 +92,13 @@ TEST(Targets, RefuseTextThatTheyWouldNotLoad) {
   expect_refusal(kNew, std::string("\xef\xbb\xbf") + kWaited, "byte order mark");
   expect_refusal(kNew, std::string(kWaited) + "\r\n", "empty row");
   expect_refusal(kOld, "0F0,0B0\r\n,\r\n", "empty row");
-  expect_refusal(kNew, kUnwaited, "0WAIT_SEND_F0 behind it");
+  expect_refusal(kNew, kUnwaited, "0WAIT_SEND_F0 after it");
   expect_refusal(kOld, kWaited, "it knows no WAIT cells");
   expect_refusal(kLegacy, kUnwaited, "");
 }
 
 TEST(Targets, RefuseAReductionWithoutItsWait) {
-  expect_refusal(kNew, "0F0,0B0,0REDUCE_GRAD\r\n", "0WAIT_REDUCE_GRAD behind it");
+  expect_refusal(kNew, "0F0,0B0,0REDUCE_GRAD\r\n", "0WAIT_REDUCE_GRAD after it");
   expect_refusal(kNew, "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,1WAIT_REDUCE_GRAD,0WAIT_REDUCE_GRAD\r\n",
                  "at most one reduction");
 }

@@ -207,7 +207,7 @@ TEST(WorstCaseMemory, TakesNoArrivalForAReceipt) {
   spec.routes = {{StageId(0), StageId(1), StageId(2)}, {StageId(3), StageId(4)}};
   spec.route = {RouteId(0), RouteId(1)};
   HandProgram p{spec, communicators({{0, 2}, {1, 2}, {1, 2}})};
-  // When 4F1 runs, both inputs of stage 2 are there, but the second is received only behind it.
+  // When 4F1 runs, both inputs of stage 2 are there, but the second is received only after it.
   p.rows = {{"0F0", "0SEND_F0>2@0"},
             {"1F0", "1SEND_F0>2@1", "3F1", "3SEND_F1>4@2 after 1"},
             {"2RECV_F0<0@0", "4RECV_F1<3@2", "4F1 after 0", "2RECV_F0<1@1 after 2"}};

@@ -48,7 +48,7 @@ PlaceKey Breakers::place_of(InstructionId original) const {
   return own_place(change.before ? change.what : change.anchor);
 }
 
-/// The moves of an instruction that take it past another one, forward (before it) or back (behind it).
+/// The moves of an instruction that take it past another one, forward (before it) or back (after it).
 void Breakers::moves(InstructionId original, InstructionId other, bool forward) {
   if (!search_.allowed(ChangeKind::move)) return;
   const PlaceKey place = place_of(other);

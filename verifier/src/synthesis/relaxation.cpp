@@ -105,7 +105,7 @@ class Relaxer {
   }
 
   /// max over thresholds h of h + the durations of the neighbours whose time (head or tail) is at least h.
-  /// The times ascend with the microbatch before a task and descend behind it, so one end of each range is
+  /// The times ascend with the microbatch before a task and descend after it, so one end of each range is
   /// next.
   [[nodiscard]] Slot packed(const std::vector<Slot>& times, bool before) {
     const int most = std::clamp(kScans / model_.tasks(), kMinScanned, kMaxScanned);

@@ -88,7 +88,7 @@ ordered_json witness_json(const MemoryWitness& witness) {
            })}};
 }
 
-/// Takes a number from the start of `text`, and the blank behind it.
+/// Takes a number from the start of `text`, and the blank after it.
 /// Returns: nothing where there is no number of this type.
 template <class Number>
 std::optional<Number> take_listed_number(std::string_view& text) {

@@ -7,7 +7,7 @@ namespace ppsim::lowering {
 
 /// Per rank, block and update: REDUCE_GRAD directly after the last B or W, then OPT; of a block that is
 /// reduced for each microbatch, directly after the last B or W of each. With clipping, COLL
-/// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update behind it.
+/// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update after it.
 /// Nothing where there is no backward. Requires: with `options.clip` the pipeline has a collective of every
 /// rank named "norm".
 void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, CellRows& rows);

@@ -5,7 +5,7 @@
 
 namespace ppsim::lowering {
 
-/// The i-th arrival of a stream `after` the first user of arrival i - n, moved behind it where needed, for
+/// The i-th arrival of a stream `after` the first user of arrival i - n, moved after it where needed, for
 /// n = `options.receive_buffers`.
 /// Errors: bad_argument where that would put an arrival behind its own user.
 [[nodiscard]] Expected<void> limit_receives(const Pipeline& pipeline, const LoweringOptions& options,

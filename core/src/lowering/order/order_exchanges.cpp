@@ -43,7 +43,7 @@ class RowOrder {
   RankId rank_;
   std::int32_t last_exchange_ = kNone;
   std::int32_t last_compute_ = kNone;
-  std::int32_t leaving_ = kNone;  ///< a SEND_A of the owner with no computation behind it yet
+  std::int32_t leaving_ = kNone;  ///< a SEND_A of the owner with no computation after it yet
   std::vector<AfterEdge> edges_;
 };
 

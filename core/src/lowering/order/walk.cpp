@@ -30,7 +30,7 @@ struct Pending {
   Nanoseconds start = 0;    ///< no earlier than this
   bool fills_gaps = false;  ///< an OPT that waits for a REDUCE_GRAD or a norm
   bool computes = false;    ///< on the compute queue
-  bool is_passed = false;   ///< lets the cells behind it pass
+  bool is_passed = false;   ///< lets the cells after it pass
 };
 
 struct RankState {
@@ -154,7 +154,7 @@ class Walker {
     return (!at_end(rank) && try_retire(rank, state.head)) || passed;
   }
 
-  /// The first update that costs the cell behind it no time: one that is over before that cell can start, or
+  /// The first update that costs the cell after it no time: one that is over before that cell can start, or
   /// any where nothing is left or the cell waits for an update itself.
   Pending* update_in_gap(RankId rank) {
     RankState& state = states_[rank.index()];
@@ -169,7 +169,7 @@ class Walker {
     return best;
   }
 
-  /// Whether a ready update is over before the ready cell behind it starts.
+  /// Whether a ready update is over before the ready cell after it starts.
   bool fits(RankId rank, const Pending& update) {
     const Pending& next = states_[rank.index()].head;
     const Nanoseconds start = earliest_start(rank, update);

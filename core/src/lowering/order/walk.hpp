@@ -11,7 +11,7 @@ namespace ppsim::lowering {
 /// The round-robin walk: sweeps over the ranks, ascending, each rank retiring at most one ready head cell per
 /// sweep. A collective, and SEND_A with its RECV_A, is retired on all its members at once, so that the walk
 /// is one linear order of everything. Collectives, SEND_A and RECV_A let the cells behind them pass until
-/// they are ready. An OPT that waits for a REDUCE_GRAD or a norm fills idle time: it lets the cells behind it
+/// they are ready. An OPT that waits for a REDUCE_GRAD or a norm fills idle time: it lets the cells after it
 /// pass as long as there are any, unless one waits for an update or starts only when the OPT is over.
 ///
 /// Times: a compute cell starts when its rank has computed the one before and its dependencies hold; anything

@@ -338,7 +338,7 @@ bool RankRun::waits_at_its_end(const StreamStep& step) const {
 }
 
 /// The end of a step is enqueued as late as something waits for it: with one hardware queue it holds up
-/// whatever is behind it.
+/// whatever is after it.
 void RankRun::finish_for(const StreamStep& step) {
   std::erase_if(unfinished_, [&](std::size_t number) {
     const StreamStep& one = in_.plan.steps[number];

@@ -140,7 +140,7 @@ struct Attention {
     return all;
   }
   /// Their gradients, which are added to: the last slice begins those of the ones before, and each takes over
-  /// what those behind it have given.
+  /// what those after it have given.
   std::vector<KeysValues<T>> begin_gradients(View<T>& d_qkv) const {
     std::vector<KeysValues<T>> all;
     for (std::size_t k = 0; k < shared.own(); ++k) all.push_back(gradient(k));

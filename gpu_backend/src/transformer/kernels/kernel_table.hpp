@@ -49,7 +49,7 @@ struct NormBackward {
   void* d_x;
 };
 /// Of square matrices the last `rows` rows: each becomes the softmax of its numbers up to the diagonal times
-/// `factor`, zeros behind it.
+/// `factor`, zeros after it.
 struct CausalSoftmax {
   std::int64_t matrices, rows, columns;
   float factor;  ///< not used in the ring, where scores are their own softmax

@@ -54,7 +54,7 @@ inline constexpr std::string_view kTargetTransport = "nccl";
 [[nodiscard]] LoweringOptions usual_lowering(const Target& target, CommunicatorPolicy policy);
 
 /// The actions that the release makes of a schedule: JaxPP runs the backward of the first stage whole.
-/// Errors: refused where an I of that stage has its W elsewhere than directly behind it.
+/// Errors: refused where an I of that stage has its W elsewhere than directly after it.
 [[nodiscard]] Expected<Schedule> as_run(const Target& target, const Schedule& schedule);
 
 /// Checks that the release would load a file of this text.

@@ -20,7 +20,7 @@ struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
   bool compare = false;          ///< gradients against the unpipelined reference
   double verify_timeout_s = 60;  ///< seconds
-  /// Predict every step; null: what a step took predicts the one behind it, in pairs after the first step.
+  /// Predict every step; null: what a step took predicts the one after it, in pairs after the first step.
   const CostTable* costs = nullptr;
   /// Step k of the run takes the times of its sample k, which predicts it. Null: nothing is disturbed.
   const DisturbedSteps* disturbed = nullptr;

@@ -17,7 +17,7 @@ struct VocabularyLayout {
 };
 
 /// Appends the rows of all ranks, in the order in which a rank that is free starts what is ready under the
-/// costs: T and the S of the next microbatch directly behind it, else the passes of the input layer, forwards
+/// costs: T and the S of the next microbatch directly after it, else the passes of the input layer, forwards
 /// at most two microbatches ahead, else F while there are no more than p - r + extra live activations, else
 /// B. F and B of a shard are its S and T; each is followed by its collective. Requires: ranks p, stages 2 p,
 /// or 3 p where the input is sharded.

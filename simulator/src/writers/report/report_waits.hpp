@@ -7,7 +7,7 @@ namespace ppsim::simulator {
 /// The cause of an action's wait: the last of its predecessors to end.
 struct ReportWait {
   InstructionId last;    ///< invalid: nothing
-  InstructionId source;  ///< the compute action behind it, across transfers; invalid: none
+  InstructionId source;  ///< the compute action that it waits for in the end, across transfers; invalid: none
 };
 
 /// In a measured run something ended last, too, though the action may have started later than that.

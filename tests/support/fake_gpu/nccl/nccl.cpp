@@ -276,7 +276,7 @@ std::size_t FakeNccl::lane_of(Communicator& communicator, const std::string& cha
 }
 
 /// A launch starts behind all of its streams, the launch before on its communicator and the start of the one
-/// before of its rank, and they go on behind it.
+/// before of its rank, and they go on after it.
 void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& operations) {
   std::vector<FakeStream*> streams;
   for (const Operation& operation : operations) {

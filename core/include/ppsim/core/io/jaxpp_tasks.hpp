@@ -18,7 +18,7 @@ namespace ppsim {
 [[nodiscard]] Expected<Schedule> schedule_from_jaxpp_tasks(std::string_view text, const std::string& file);
 
 /// The way back. Where other stages split their backward, a B is the FusedTask of its I and W; where chunks
-/// lie round-robin, F of the last stage and B of the same cell directly behind it are one.
+/// lie round-robin, F of the last stage and B of the same cell directly after it are one.
 /// Errors: bad_argument for what no task says: slices, routes, graphs, other kinds.
 [[nodiscard]] Expected<std::string> to_jaxpp_tasks(const Schedule& schedule);
 

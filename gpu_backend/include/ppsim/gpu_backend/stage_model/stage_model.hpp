@@ -108,7 +108,7 @@ class CpuStageModel : public StageModel {
   /// Writes the input batch that a microbatch has in this step, the x of a first stage: of one slice its
   /// piece. Every action on the microbatch in the step belongs to the same batch.
   virtual void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const = 0;
-  /// Runs F, B, I, W or R. F has a dx where a collective behind it sums the gradient of its x. B is I
+  /// Runs F, B, I, W or R. F has a dx where a collective after it sums the gradient of its x. B is I
   /// followed by W on the same bits. Gradients are accumulated: the executor clears them when they are
   /// allocated.
   virtual void compute(const Pipeline& pipeline, const Action& action,

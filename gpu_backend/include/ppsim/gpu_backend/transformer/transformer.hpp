@@ -70,7 +70,7 @@ struct TransformerConfig {
 /// their saved activations, so that no R, OFFLOAD or SEND_A may take these away.
 ///
 /// The vocabulary may be cut: in front of the chain stand shards of the embedding, the first with
-/// the positions, whose outputs a collective sums, and behind it, which then ends with the final norm, shards
+/// the positions, whose outputs a collective sums, and after it, which then ends with the final norm, shards
 /// of the head. One collective brings the statistics of their loss together between F and B, that one or
 /// another behind B sums the gradient of their input. No R, OFFLOAD or SEND_A may take away what shards of
 /// the head save.

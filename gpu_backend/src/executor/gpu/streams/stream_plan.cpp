@@ -206,7 +206,7 @@ class JointPlanner {
     if (communicates(id)) planner_of(id).add_end(id);
   }
 
-  /// A message and those behind it on its channel, as far as both of their ends have started.
+  /// A message and those after it on its channel, as far as both of their ends have started.
   void move_from(std::size_t first) {
     const auto& messages = graph_.messages;
     for (std::size_t m = first; m < messages.size(); ++m) {

@@ -16,7 +16,7 @@ struct JobNetwork {
 /// A step of all GPUs of a job on the network of its cluster.
 struct JobStep {
   CopiedRun run;
-  Nanoseconds step = 0;  ///< with the update behind it
+  Nanoseconds step = 0;  ///< with the update after it
 };
 
 /// Messages, exchanges of tensor-parallel ranks and reductions of gradients of all copies of the pipeline, on

@@ -38,7 +38,7 @@ class CachingAllocator {
   Blocks::iterator add_segment(Bytes size, bool small);
   void split(Blocks::iterator block, Bytes size);
   void set_free(Blocks::iterator block);
-  /// Joins a free block with the one behind it if that is free and of the same segment.
+  /// Joins a free block with the one after it if that is free and of the same segment.
   void join_next(Blocks::iterator block);
   [[nodiscard]] FreeBlocks& pool(bool small) { return pools_[small ? 1 : 0]; }
 

@@ -24,7 +24,7 @@ struct Change {
   ChangeKind kind = ChangeKind::move;
   NamedInstruction what;   ///< move: the instruction that moves; group: the first of the two
   NamedInstruction other;  ///< move: the instruction next to which it goes; group: the second
-  bool before = false;     ///< move: directly before `other`, else directly behind it
+  bool before = false;     ///< move: directly before `other`, else directly after it
   std::string communicator;
   RankId source;  ///< split, credit: the messages from this rank
   RankId destination;
