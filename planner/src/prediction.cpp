@@ -15,17 +15,21 @@ double share_off(Nanoseconds simulated, Nanoseconds measured) {
   return static_cast<double>(simulated - measured) / static_cast<double>(measured);
 }
 
+void scale_computation(CostTable& costs, double factor) {
+  CostTable scaled;
+  for (const auto& [key, cost] : costs.entries())
+    scaled.set(key, is_compute(key.kind) ? std::llround(static_cast<double>(cost) * factor) : cost);
+  costs = std::move(scaled);
+}
+
 /// Puts what the slowdowns make of the step where it was simulated without them.
 Expected<void> simulate_slowed(const AnalyzedProgram& analyzed, const SlowdownFit& slowdowns,
                                Prediction& prediction) {
-  const CostTable no_costs;
-  PPSIM_ASSIGN_OR_RETURN(const auto run,
-                         simulate_on_devices(analyzed, {slowdowns.alone, no_costs}, slowdowns.devices));
-  if (!run) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
+  PPSIM_ASSIGN_OR_RETURN(const auto slowed, simulate_under_load(analyzed, slowdowns));
   prediction.undisturbed = {prediction.simulated_step_ns, prediction.simulated_bubble};
   const SizeTable no_sizes;
-  prediction.simulated_step_ns = step_times(analyzed.program(), *run).makespan;
-  prediction.simulated_bubble = idle_split({analyzed, *run, slowdowns.alone, no_sizes}).bubble();
+  prediction.simulated_step_ns = step_times(analyzed.program(), slowed.trace).makespan;
+  prediction.simulated_bubble = idle_split({analyzed, slowed.trace, slowed.costs, no_sizes}).bubble();
   return {};
 }
 
@@ -54,6 +58,23 @@ Expected<Prediction> predict(const AnalyzedProgram& analyzed, const StageModel& 
   if (expected.slowdowns != nullptr)
     PPSIM_RETURN_IF_ERROR(simulate_slowed(analyzed, *expected.slowdowns, prediction));
   return prediction;
+}
+
+Expected<SlowedStep> simulate_under_load(const AnalyzedProgram& analyzed, const SlowdownFit& slowdowns) {
+  SlowedStep step{.costs = slowdowns.alone};
+  const auto simulate_once = [&]() -> Expected<void> {
+    PPSIM_ASSIGN_OR_RETURN(auto run,
+                           simulate_on_devices(analyzed, {step.costs, CostTable()}, slowdowns.devices));
+    if (!run) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
+    step.trace = *std::move(run);
+    return {};
+  };
+  PPSIM_RETURN_IF_ERROR(simulate_once());
+  if (slowdowns.load.exponent == 0) return step;
+  // Once more is enough: one factor on all computation leaves the busy share nearly as it is.
+  scale_computation(step.costs, slowdowns.load.factor(busy_share(analyzed.program(), step.trace)));
+  PPSIM_RETURN_IF_ERROR(simulate_once());
+  return step;
 }
 
 ErrorSummary summarize(std::vector<double> errors) {

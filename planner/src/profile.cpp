@@ -54,8 +54,9 @@ Expected<SharedProfile> profile_shared(std::span<const Program> programs, const 
     const std::span<const TimedTrace> traces = runs[i].run.traces;
     measured.push_back({analyzed[i], traces.subspan(traces.size() > 1 ? 1 : 0)});
   }
-  return SharedProfile{tables_of(runs, sizes_on(run.backend, model, programs.front().pipeline())),
-                       fit_slowdowns(measured, ranks_per_device)};
+  return SharedProfile{
+      tables_of(runs, sizes_on(run.backend, model, programs.front().pipeline())),
+      fit_slowdowns(measured, ranks_per_device, std::holds_alternative<CudaOptions>(run.backend))};
 }
 
 }  // namespace ppsim::planner

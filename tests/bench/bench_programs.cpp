@@ -73,10 +73,10 @@ FlatSchedule flat_schedule(const Shape& shape) {
     for (const Action& action : compute_row(shape, r)) {
       const bool forward = action.kind == OpKind::forward;
       const int from = action.subject + (forward ? -1 : 1);
-      FlatSchedule::Cell cell{cell(forward, action.subject, action.microbatch), 0, 0, forward ? 0U : 1U};
-      if (from >= 0 && from < stages) cell.input = cell(forward, from, action.microbatch);
-      cell.transfer = cell.input != 0 && rank_of(shape, from) != r ? 1 : 0;
-      flat.steps.push_back(cell);
+      FlatSchedule::Step step{cell(forward, action.subject, action.microbatch), 0, 0, forward ? 0U : 1U};
+      if (from >= 0 && from < stages) step.input = cell(forward, from, action.microbatch);
+      step.transfer = step.input != 0 && rank_of(shape, from) != r ? 1 : 0;
+      flat.steps.push_back(step);
     }
     flat.row_begin.push_back(static_cast<std::uint32_t>(flat.steps.size()));
   }
@@ -95,12 +95,12 @@ FlatTimes run_flat(const FlatSchedule& schedule, std::vector<std::int64_t>& ends
   for (std::size_t left = schedule.steps.size(); left > 0;) {
     for (std::size_t r = 0; r < ranks; ++r) {
       while (at[r] < schedule.row_begin[r + 1]) {
-        const FlatSchedule::Cell cell = schedule.steps[at[r]];
-        const std::int64_t input = ends[cell.input];
+        const FlatSchedule::Step step = schedule.steps[at[r]];
+        const std::int64_t input = ends[step.input];
         if (input < 0) break;
-        free[r] = std::max(free[r], input + transfer[cell.transfer]) + cost[cell.backward];
-        busy[r] += cost[cell.backward];
-        ends[cell.cell] = free[r];
+        free[r] = std::max(free[r], input + transfer[step.transfer]) + cost[step.backward];
+        busy[r] += cost[step.backward];
+        ends[step.cell] = free[r];
         ++at[r];
         --left;
       }

@@ -30,14 +30,14 @@ struct Shape {
 /// The schedule as flat arrays, for the plain loop: (stage, microbatch) of forwards, then of backwards, are
 /// cells.
 struct FlatSchedule {
-  struct Cell {
+  struct Step {
     std::uint32_t cell = 0;
     std::uint32_t input = 0;     ///< cell that it needs; cell 0 ends at the step's start
     std::uint32_t transfer = 0;  ///< 0: the input is on the same rank; 1: it is not
     std::uint32_t backward = 0;
   };
   std::vector<std::uint32_t> row_begin;
-  std::vector<Cell> steps;
+  std::vector<Step> steps;
   std::size_t cells = 0;
 };
 [[nodiscard]] FlatSchedule flat_schedule(const Shape& shape);

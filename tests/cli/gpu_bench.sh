@@ -31,6 +31,18 @@ assert all(" --algorithms algorithms.json " in p["command"] for p in points), po
 assert bench["machine"]["cores"] and bench["machine"]["command"] and bench["machine"]["date"]
 END
 
+# The clock beside the steps, where something tells it.
+mkdir -p bin
+cat >bin/nvidia-smi <<'END'
+#!/usr/bin/env bash
+[[ $* == *--loop-ms=50* ]] || exit 1
+while echo '1755, 690.25, 50, 0x0000000000000004'; do sleep 0.05; done
+END
+chmod +x bin/nvidia-smi
+PATH=$PWD/bin:$PATH script 1 gpu_bench --only clock clock
+expect_out "1f1b, huge stages, 16 microbatches: "
+expect_out " ms a step, 1755 MHz, 690 W"
+
 # The time is over before anything is asked: that is told, and kept.
 script 1 gpu_bench --limit 1 --only points late
 expect_out "FAIL  points: 0 (at least 100)"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "ppsim/core/ir/check.hpp"
@@ -22,6 +23,7 @@ constexpr double kMaxSlowdown = 8;
 
 /// One measured action that computes.
 struct Observation {
+  std::size_t program = 0;  ///< its index, where the load of each is looked at
   CostClass key;
   RankId rank;
   Nanoseconds begin = 0;
@@ -55,8 +57,8 @@ struct Law {
 /// Collects the observations of one step and one device, whose number is in `device`.
 class StepWalk {
  public:
-  StepWalk(const Program& program, const TimedTrace& trace, int ranks)
-      : program_(program), trace_(trace), ranks_(ranks) {}
+  StepWalk(std::size_t number, const Program& program, const TimedTrace& trace, int ranks)
+      : number_(number), program_(program), trace_(trace), ranks_(ranks) {}
 
   void observe(int device, std::vector<Observation>& all) {
     observed_.clear();
@@ -74,8 +76,8 @@ class StepWalk {
       if (is_padding(program_.pipeline(), actions)) continue;  // a run leaves its arithmetic out
       const Span& span = trace_.spans[id];
       if (span.start.time < 0 || span.end.time <= span.start.time) continue;
-      observed_.push_back({cost_class_of(actions, program_.instruction(id).form), rank, span.start.time,
-                           span.end.time, std::vector<double>(as_size(ranks_))});
+      observed_.push_back({number_, cost_class_of(actions, program_.instruction(id).form), rank,
+                           span.start.time, span.end.time, std::vector<double>(as_size(ranks_))});
     }
   }
 
@@ -113,14 +115,15 @@ class StepWalk {
     }
   }
 
+  std::size_t number_;
   const Program& program_;
   const TimedTrace& trace_;
   int ranks_;
   std::vector<Observation> observed_;
 };
 
-/// Actions by class: those of a class would take the same time alone.
-using Classes = std::map<CostClass, std::vector<const Observation*>>;
+/// Actions by class, and by Program where the load of each is looked at: they would take the same time alone.
+using Classes = std::map<std::pair<std::size_t, CostClass>, std::vector<const Observation*>>;
 
 double upper_median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -216,13 +219,15 @@ Laws best_laws(const Classes& all, const std::map<OpKind, Classes>& by_kind, int
 
 class Fit {
  public:
-  explicit Fit(int ranks) { fit_.devices.ranks = ranks; }
+  Fit(int ranks, bool by_load) : by_load_(by_load) { fit_.devices.ranks = ranks; }
 
   void add(const MeasuredRuns& run) {
     const Program& program = run.analyzed.program();
     const int devices = (program.pipeline().ranks() + fit_.devices.ranks - 1) / fit_.devices.ranks;
+    if (by_load_) shares_.push_back(mean_share(run));
+    const std::size_t number = by_load_ ? shares_.size() - 1 : 0;
     for (const TimedTrace& trace : run.traces) {
-      StepWalk walk(program, trace, fit_.devices.ranks);
+      StepWalk walk(number, program, trace, fit_.devices.ranks);
       for (int device = 0; device < devices; ++device) walk.observe(device, observed_);
     }
     for (const auto& [key, durations] : measured_durations(run.analyzed, run.traces)) {
@@ -236,26 +241,43 @@ class Fit {
     Classes all;
     std::map<OpKind, Classes> by_kind;
     for (const Observation& action : observed_) {
-      all[action.key].push_back(&action);
-      by_kind[action.key.kind][action.key].push_back(&action);
+      const std::pair key(action.program, action.key);
+      all[key].push_back(&action);
+      by_kind[action.key.kind][key].push_back(&action);
     }
     const Laws laws = best_laws(all, by_kind, fit_.devices.ranks);
     fit_.devices.undisturbed = laws.common.undisturbed;
     for (const auto& [kind, classes] : by_kind) add_kind(kind, classes, laws);
+    if (!shares_.empty()) fit_.load = fit_load(shares_, times_);
+    for (const auto& [key, durations] : alone_) {
+      const double factor = shares_.empty() ? 1 : fit_.load.factor(shares_[key.first]);
+      for (const double duration : durations)
+        durations_[key.second].push_back(std::llround(duration / factor));
+    }
     fit_.alone = mean_costs(durations_);
     return std::move(fit_);
   }
 
  private:
+  static double mean_share(const MeasuredRuns& run) {
+    double sum = 0;
+    for (const TimedTrace& trace : run.traces) sum += busy_share(run.analyzed.program(), trace);
+    return run.traces.empty() ? 0 : sum / static_cast<double>(run.traces.size());
+  }
+
   void add_kind(OpKind kind, const Classes& classes, const Laws& laws) {
     KindSlowdown found{.kind = kind, .own = laws.own.contains(kind)};
     const Law law = found.own ? laws.own.at(kind) : laws.common;
     for (const auto& [key, actions] : classes) {
       found.actions += static_cast<std::int64_t>(actions.size());
+      std::vector<double>& alone = alone_[key];
       for (const Observation* action : actions) {
         found.others += action->others();
-        durations_[key].push_back(std::llround(static_cast<double>(action->duration()) * law.alone(*action)));
+        alone.push_back(static_cast<double>(action->duration()) * law.alone(*action));
       }
+      const auto count = static_cast<double>(alone.size());
+      times_.push_back(
+          {key.first, key.second, std::accumulate(alone.begin(), alone.end(), 0.0) / count, count});
     }
     const auto count = static_cast<double>(found.actions);
     found.others /= count;
@@ -266,16 +288,20 @@ class Fit {
     fit_.kinds.push_back(found);
   }
 
+  bool by_load_;
   SlowdownFit fit_;
   std::vector<Observation> observed_;
+  std::vector<double> shares_;  ///< busy, of each Program; none where load is not looked at
+  std::map<std::pair<std::size_t, CostClass>, std::vector<double>> alone_;
+  std::vector<LoadedTime> times_;  ///< the means of these
   Durations durations_;
 };
 
 }  // namespace
 
-SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks) {
+SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks, bool by_load) {
   PPSIM_CHECK(ranks >= 1, "ranks on a device");
-  Fit fit(ranks);
+  Fit fit(ranks, by_load);
   for (const MeasuredRuns& run : runs) fit.add(run);
   return std::move(fit).find();
 }

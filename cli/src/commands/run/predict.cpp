@@ -83,7 +83,7 @@ struct Setting {
   const StageModel& model;
   RunOptions run;
   Tables tables;
-  std::optional<SlowdownFit> slowdowns = {};  ///< where ranks share a device
+  std::optional<SlowdownFit> slowdowns = {};  ///< where ranks share a device, or times follow its load
 };
 
 /// The ranks that share a device. On a CPU all ranks share the cores, unless there is a core for each rank.
@@ -105,10 +105,14 @@ Expected<Prediction> predicted(const Setting& setting, const AnalyzedProgram& pr
   }
   if (!setting.slowdowns) return predict(program, setting.model, run, {setting.tables.costs, nullptr});
   SlowdownFit slowdowns = *setting.slowdowns;
+  if (slowdowns.devices.ranks != ranks_per_device) slowdowns.load = {};  // fewer or more ranks load a device
   slowdowns.devices.ranks = ranks_per_device;
   return predict(program, setting.model, run, {setting.tables.costs, &slowdowns});
 }
 
+constexpr const char* kNoLoad =
+    "its devices have another number of ranks than those of the calibration: its times do not follow the "
+    "load";
 constexpr const char* kNoSlowdowns =
     "its ranks share a device, and those of the calibration do not: it is simulated as if "
     "none slowed another down";
@@ -140,7 +144,10 @@ Point point_of(const Setting& setting, const std::string& name) {
   if (setting.slowdowns || sharing > 1) point.ranks_per_device = sharing;
   point.kernels = kernels_text(setting.options.measurement.device, setting.model, program->pipeline());
   point.prediction = predicted(setting, {*program, setting.run.capabilities}, sharing);
-  if (point.prediction && !setting.slowdowns && sharing > 1) point.note = kNoSlowdowns;
+  const int calibrated = setting.slowdowns ? setting.slowdowns->devices.ranks : 1;
+  if (!point.prediction || calibrated == sharing) return point;
+  if (setting.slowdowns && setting.slowdowns->load.exponent > 0) point.note = kNoLoad;
+  if (calibrated == 1) point.note = kNoSlowdowns;
   return point;
 }
 
@@ -249,7 +256,11 @@ void print_text(const Predictions& outcome) {
   print_errors("error of the step", outcome.errors(&Prediction::step_error));
   if (!outcome.slowdowns) return;
   print_errors("error undisturbed", outcome.errors(&Prediction::undisturbed_step_error));
-  std::cout << slowdown_fit_text(*outcome.slowdowns);
+  if (outcome.slowdowns->devices.ranks > 1) std::cout << slowdown_fit_text(*outcome.slowdowns);
+  if (const LoadFit& load = outcome.slowdowns->load; load.exponent > 0)
+    std::cout << "computation takes longer under load: its time grows with the busy share of the devices to "
+                 "the power of "
+              << fixed_text(load.exponent, 2) << "; costs are those of " << percent_text(load.share) << '\n';
 }
 
 /// Runs all points, and writes each to the file as soon as it is complete.
@@ -279,6 +290,8 @@ Json outcome_json(const Predictions& outcome) {
   if (outcome.slowdowns) {
     object["undisturbed_step_error"] = summary_json(outcome, &Prediction::undisturbed_step_error);
     object["slowdowns"] = slowdown_fit_json(*outcome.slowdowns);
+    if (const LoadFit& load = outcome.slowdowns->load; load.exponent > 0)
+      object["load"] = {{"exponent", load.exponent}, {"busy_share", load.share}};
   }
   return object;
 }
@@ -302,7 +315,8 @@ Expected<int> predict_all(const PredictOptions& options, const Output& output) {
   if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(measured.tables));
   const double calibration_s = watch.seconds();
   Setting setting{options, *model, run, std::move(measured.tables)};
-  if (sharing > 1) setting.slowdowns = std::move(measured.slowdowns);
+  if (sharing > 1 || (!options.alone && measured.slowdowns.load.exponent > 0))
+    setting.slowdowns = std::move(measured.slowdowns);
   Predictions outcome = run_points(setting, watch, output);
   if (!written) outcome.written = written;
   if (auto kept = algorithms.keep(); !kept) outcome.written = kept;
@@ -338,7 +352,8 @@ void add_options(Command& command, PredictOptions& options) {
       .one_value_each()
       .show_default();
   command.add_flag("--undisturbed", options.alone,
-                   "simulate as if ranks that share a device did not slow each other down");
+                   "simulate as if ranks that share a device did not slow each other down, nor their load "
+                   "lower its clock");
   command
       .add_option("--deadline", options.deadline_s,
                   "seconds that a step may take; default: 10 x what is predicted and 30 s")

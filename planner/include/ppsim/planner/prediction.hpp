@@ -37,9 +37,20 @@ struct ExpectedTimes {
   const SlowdownFit* slowdowns = nullptr;  ///< null: ranks leave each other alone
 };
 
+/// A step of ranks that slow each other down, and the costs that it was simulated with.
+struct SlowedStep {
+  TimedTrace trace = {};
+  CostTable costs;
+};
+/// A step with the slowdowns of a fit, under the load that it makes itself. Errors: those of
+/// simulate_on_devices; deadlock for a Program that hangs.
+[[nodiscard]] Expected<SlowedStep> simulate_under_load(const AnalyzedProgram& analyzed,
+                                                       const SlowdownFit& slowdowns);
+
 /// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile().
 /// With `slowdowns` ranks that share a device slow each other down in the simulation. Errors: those of
 /// verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a Program that hangs.
+/// Requires: a Program analyzed on the transport of the run, capabilities_of().
 [[nodiscard]] Expected<Prediction> predict(const AnalyzedProgram& analyzed, const StageModel& model,
                                            const RunOptions& run, const ExpectedTimes& expected);
 
@@ -60,5 +71,7 @@ using planner::ErrorSummary;
 using planner::ExpectedTimes;
 using planner::predict;
 using planner::Prediction;
+using planner::simulate_under_load;
+using planner::SlowedStep;
 using planner::summarize;
 }  // namespace ppsim

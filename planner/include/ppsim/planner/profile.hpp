@@ -16,7 +16,8 @@ namespace ppsim::planner {
 [[nodiscard]] Expected<Tables> profile(std::span<const Program> programs, const StageModel& model,
                                        const RunOptions& run);
 
-/// The same costs, and how much the ranks that share a device slow each other down in those steps.
+/// The same costs, and how much the ranks that share a device slow each other down in those steps; on GPUs
+/// also how times follow the load.
 struct SharedProfile {
   Tables tables;
   SlowdownFit slowdowns;

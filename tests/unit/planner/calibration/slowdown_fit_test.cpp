@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/planner/prediction.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
@@ -140,6 +142,104 @@ TEST(SlowdownFit, ARankOfItsOwnIsNotSlowedDown) {
   const SlowdownFit found = fit_slowdowns(runs, 1);
   for (const auto& [kind, slowdown] : found.devices.slowdowns) EXPECT_EQ(slowdown, 0);
   EXPECT_EQ(found.alone({forward, 2, -1, 0}), 1'100'000);
+}
+
+/// Costs of computation, longer by a factor.
+CostTable scaled(double factor) {
+  CostTable table;
+  const CostTable plain = costs();
+  for (const auto& [key, cost] : plain.entries())
+    table.set(key, is_compute(key.kind) ? std::llround(static_cast<double>(cost) * factor) : cost);
+  return table;
+}
+
+/// A step whose computation takes a time in proportion to the busy share to a power; 0.7 is the share at
+/// which it takes its costs.
+TimedTrace loaded_step(const AnalyzedProgram& analyzed, double exponent, const SharedDevices& shared) {
+  TimedTrace trace = step(analyzed, costs(), shared);
+  for (int i = 0; i < 5; ++i) {
+    const double share = busy_share(analyzed.program(), trace);
+    trace = step(analyzed, scaled(std::pow(share / 0.7, exponent)), shared);
+  }
+  return trace;
+}
+
+TEST(LoadFit, FindsThePowerOfTheLoadAndPredictsOtherLoads) {
+  for (const double exponent : {0.25, 0.33, 0.45}) {
+    const AnalyzedProgram one(program_of("1f1b", 8), rendezvous());
+    const AnalyzedProgram other(program_of("zb-h1", 8), rendezvous());
+    const AnalyzedProgram more(program_of("1f1b", 24), rendezvous());
+    const std::vector<TimedTrace> first = {loaded_step(one, exponent, devices())};
+    const std::vector<TimedTrace> second = {loaded_step(other, exponent, devices())};
+    const std::vector<TimedTrace> third = {loaded_step(more, exponent, devices())};
+    const std::vector<MeasuredRuns> runs = {{one, first}, {other, second}, {more, third}};
+    const SlowdownFit found = fit_slowdowns(runs, kRanks, true);
+    EXPECT_NEAR(found.load.exponent, exponent, 0.01);
+    EXPECT_DOUBLE_EQ(found.load.share, busy_share(one.program(), first.front()));
+    for (const int microbatches : {4, 16, 32}) {
+      const AnalyzedProgram analyzed(program_of("zb-h1", microbatches), rendezvous());
+      const auto known = static_cast<double>(
+          step_times(analyzed.program(), loaded_step(analyzed, exponent, devices())).makespan);
+      const auto foretold = simulate_under_load(analyzed, found);
+      ASSERT_TRUE(foretold);
+      EXPECT_NEAR(static_cast<double>(step_times(analyzed.program(), foretold->trace).makespan), known,
+                  0.005 * known)
+          << exponent << ' ' << microbatches;
+    }
+  }
+}
+
+/// Times of four classes in Programs of these shares, each of them off as a whole.
+LoadFit load_of(const std::vector<double>& shares, double exponent, const std::vector<double>& off) {
+  std::vector<LoadedTime> times;
+  for (std::size_t program = 0; program < shares.size(); ++program) {
+    for (int stage = 0; stage < 4; ++stage) {
+      const double time = (1e6 + 1e4 * stage) * std::pow(shares[program], exponent) * (1 + off[program]);
+      times.push_back({program, {forward, stage, -1, 0}, time, 100});
+    }
+  }
+  return fit_load(shares, times);
+}
+
+TEST(LoadFit, FindsThePowerWithinItsBounds) {
+  const std::vector<double> shares = {0.5, 0.6, 0.7};
+  const std::vector<double> none = {0, 0, 0};
+  EXPECT_NEAR(load_of(shares, 0.4, none).exponent, 0.4, 1e-9);
+  EXPECT_NEAR(load_of(shares, 0.4, none).factor(0.6), std::pow(0.6 / 0.5, 0.4), 1e-9);
+  EXPECT_EQ(load_of(shares, 0.15, none).exponent, 0);
+  EXPECT_EQ(load_of(shares, -0.4, none).exponent, 0);
+  EXPECT_EQ(load_of(shares, 0.9, none).exponent, 0.5);
+  EXPECT_EQ(load_of({0.5, 0.7}, 0.4, none).exponent, 0) << "two runs say nothing about chance";
+  EXPECT_EQ(load_of({0.6, 0.6, 0.6}, 0.4, none).exponent, 0);
+  EXPECT_EQ(load_of({0.5, 0, 0.7}, 0, none).exponent, 0);
+  EXPECT_EQ(fit_load(shares, {}).factor(0.9), 1);
+}
+
+/// A machine that is a little slower for one run than for another looks like a load, but seldom like much.
+TEST(LoadFit, ProgramsThatAreOffAsAWholeSeldomHaveALoad) {
+  const std::vector<double> shares = {0.67, 0.78, 0.82};
+  std::mt19937 random(1);
+  std::normal_distribution<double> noise(0, 0.01);
+  int found = 0;
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    const std::vector<double> off = {noise(random), noise(random), noise(random)};
+    if (load_of(shares, 0, off).exponent > 0) ++found;
+  }
+  EXPECT_LT(found, kTries / 20);
+}
+
+/// Where nobody asks for it, Programs are held against each other as before.
+TEST(LoadFit, IsLeftOutUnlessAskedFor) {
+  const AnalyzedProgram one(program_of("1f1b", 8), rendezvous());
+  const AnalyzedProgram other(program_of("gpipe", 12), rendezvous());
+  const AnalyzedProgram more(program_of("1f1b", 24), rendezvous());
+  const std::vector<TimedTrace> first = {loaded_step(one, 0.4, devices())};
+  const std::vector<TimedTrace> second = {loaded_step(other, 0.4, devices())};
+  const std::vector<TimedTrace> third = {loaded_step(more, 0.4, devices())};
+  const std::vector<MeasuredRuns> runs = {{one, first}, {other, second}, {more, third}};
+  EXPECT_EQ(fit_slowdowns(runs, kRanks).load.exponent, 0);
+  EXPECT_GT(fit_slowdowns(runs, kRanks, true).load.exponent, 0.3);
 }
 
 }  // namespace

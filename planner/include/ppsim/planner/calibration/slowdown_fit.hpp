@@ -6,6 +6,7 @@
 #include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/tables.hpp"
+#include "ppsim/planner/calibration/load_fit.hpp"
 #include "ppsim/simulator/effects/shared_devices.hpp"
 
 namespace ppsim::planner {
@@ -30,17 +31,22 @@ struct KindSlowdown {
 /// Slowdowns, and what each action takes alone.
 struct SlowdownFit {
   SharedDevices devices;
-  CostTable alone;  ///< of all classes of the steps; transfers, copies and collectives as they were measured
+  /// Of all classes of the steps, at the load of the first Program; transfers, copies and collectives as they
+  /// were measured.
+  CostTable alone;
   std::vector<KindSlowdown> kinds;
+  LoadFit load;
 };
 
 /// Of each action of the steps it is known which other ranks of its device computed while it did. The
 /// slowdown is the one that makes the times alone of a class differ least, in sums of absolute deviations of
 /// their logarithms, so that a few outliers decide nothing; it is never below 0. A kind that ran among as
 /// many others at all times says nothing about it and has that of all kinds together. `undisturbed` is 0
-/// unless another number explains clearly more. `alone` has the means of mean_costs. Requires: `ranks` >= 1
-/// consecutive ones share a device; one pipeline in all runs.
-[[nodiscard]] SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks);
+/// unless another number explains clearly more. `alone` has the means of mean_costs. With `by_load` only
+/// times of one Program are held against each other, and what times alone differ by from Program to Program
+/// may be due to the load (fit_load). Requires: `ranks` >= 1 consecutive ones share a device; one pipeline in
+/// all runs.
+[[nodiscard]] SlowdownFit fit_slowdowns(std::span<const MeasuredRuns> runs, int ranks, bool by_load = false);
 
 }  // namespace ppsim::planner
 
