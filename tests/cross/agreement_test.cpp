@@ -78,7 +78,7 @@ Outcome by_backend(const Case& c, const BackendOptions& backend = CpuOptions()) 
 /// Whether Z3 says so, too, where the Program is small.
 void expect_of_solver(const Case& c, Outcome expected) {
   if (expected == Outcome::mismatch || c.program.size() > kSmallForSolver) return;
-  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities);
+  const SolverAnswer answer = deadlock_by_z3({c.program, c.capabilities});
   const auto wanted =
       expected == Outcome::finished ? SolverAnswer::Outcome::deadlock_free : SolverAnswer::Outcome::deadlock;
   ASSERT_EQ(answer.outcome, wanted) << answer.reason;

@@ -23,7 +23,7 @@ std::vector<Check> self_test() {
   if (!schedule) return {{"generate", false, to_string(schedule.error())}};
   const auto program = lower(*schedule, {});
   if (!program) return {{"lower", false, to_string(program.error())}};
-  const SolverAnswer answer = deadlock_by_z3(*program, rendezvous());
+  const SolverAnswer answer = deadlock_by_z3({*program, rendezvous()});
   const auto run = verify_then_run(*program, NullModel(), {});
   return {{"generate and lower", true, std::to_string(program->size()) + " instructions"},
           {"Z3", answer.outcome == SolverAnswer::Outcome::deadlock_free, answer.reason},

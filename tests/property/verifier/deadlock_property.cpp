@@ -31,7 +31,7 @@ RC_GTEST_PROP(DeadlockFree, AgreesWithZ3, ()) {
   const VerifyReport report = verify(c.program, options);
   RC_PRE(report.proved(Property::matched));
   const SolverBudget budget(2'000'000);
-  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities, {.timeout_s = kNoTimeLimit_s});
+  const SolverAnswer answer = deadlock_by_z3({c.program, c.capabilities}, {.timeout_s = kNoTimeLimit_s});
   if (answer.outcome == SolverAnswer::Outcome::unknown) leave_undecided(answer.reason);
   RC_ASSERT(answer.outcome == (report.proved(Property::deadlock_free) ? SolverAnswer::Outcome::deadlock_free
                                                                       : SolverAnswer::Outcome::deadlock));

@@ -84,7 +84,7 @@ TEST(Limits, StatesOfAnExplorationAreCounted) {
 }
 
 TEST(Limits, AnInterruptedSolverIsUnknown) {
-  const SolverAnswer answer = deadlock_by_z3(two_rank_step(), {}, {.memory_budget = 1});
+  const SolverAnswer answer = deadlock_by_z3({two_rank_step(), {}}, {.memory_budget = 1});
   EXPECT_EQ(answer.outcome, SolverAnswer::Outcome::unknown);
   EXPECT_EQ(answer.reason, kMemory);
   SynthesisRequest request{.ranks = 3, .microbatches = 8, .activation_limit = 2};

@@ -156,18 +156,18 @@ TEST(Verify, GivesUpWhenNoLongerAsked) {
 }
 
 TEST(Z3, AgreesOnTheDeferredReceives) {
-  EXPECT_EQ(deadlock_by_z3(deferred_receives(false), {}).outcome, SolverAnswer::Outcome::deadlock);
-  EXPECT_EQ(deadlock_by_z3(deferred_receives(true), {}).outcome, SolverAnswer::Outcome::deadlock_free);
-  EXPECT_EQ(deadlock_by_z3(deferred_receives(false), {.credits = 1}).outcome,
+  EXPECT_EQ(deadlock_by_z3({deferred_receives(false), {}}).outcome, SolverAnswer::Outcome::deadlock);
+  EXPECT_EQ(deadlock_by_z3({deferred_receives(true), {}}).outcome, SolverAnswer::Outcome::deadlock_free);
+  EXPECT_EQ(deadlock_by_z3({deferred_receives(false), {.credits = 1}}).outcome,
             SolverAnswer::Outcome::deadlock_free);
 }
 
 TEST(Z3, SaysWhatItDoesNotAnswer) {
-  EXPECT_EQ(deadlock_by_z3(two_rank_step(), {.residency = 1}).reason,
+  EXPECT_EQ(deadlock_by_z3({two_rank_step(), {.residency = 1}}).reason,
             "a residency limit leaves choices that this question does not hold");
-  EXPECT_EQ(deadlock_by_z3(two_rank_step(), {}, {.timeout_s = 0}).reason, "time limit reached");
+  EXPECT_EQ(deadlock_by_z3({two_rank_step(), {}}, {.timeout_s = 0}).reason, "time limit reached");
   const auto schedule = generate("1f1b", {.ranks = 16, .microbatches = 128});
-  const SolverAnswer large = deadlock_by_z3(*lower(*schedule, LoweringOptions()), {});
+  const SolverAnswer large = deadlock_by_z3({*lower(*schedule, LoweringOptions()), {}});
   EXPECT_EQ(large.outcome, SolverAnswer::Outcome::unknown);
   EXPECT_EQ(large.reason, "31232 events, more than 20000");
 }

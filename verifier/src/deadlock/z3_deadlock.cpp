@@ -137,18 +137,17 @@ SolverAnswer unknown(std::string reason) { return {SolverAnswer::Outcome::unknow
 
 }  // namespace
 
-SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities& capabilities,
-                            const SolverOptions& options) {
-  if (capabilities.residency)
+SolverAnswer deadlock_by_z3(const AnalyzedProgram& analyzed, const SolverOptions& options) {
+  if (analyzed.capabilities().residency)
     return unknown("a residency limit leaves choices that this question does not hold");
-  const Events events = EventBuilder(AnalyzedProgram(program, capabilities).graph()).build();
+  const Events events = EventBuilder(analyzed.graph()).build();
   if (events.count > as_size(kSolverEventLimit)) {
     return unknown(std::to_string(events.count) + " events, more than " + std::to_string(kSolverEventLimit));
   }
   if (events.impossible && !options.queries) return {SolverAnswer::Outcome::deadlock, ""};
   if (options.timeout_s <= 0) return unknown(kTimeLimit);
   try {
-    return ask(events, title_of(program, capabilities), options);
+    return ask(events, title_of(analyzed.program(), analyzed.capabilities()), options);
   } catch (const z3::exception& error) {
     return unknown(std::string("Z3: ") + error.msg());
   }

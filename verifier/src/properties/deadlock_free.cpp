@@ -72,9 +72,8 @@ void note_buffering(const AnalyzedProgram& analyzed, const Deadline& deadline, A
 
 void cross_check(const AnalyzedProgram& analyzed, const VerifyOptions& options, const Deadline& deadline,
                  Answer& answer) {
-  const SolverAnswer solver =
-      deadlock_by_z3(analyzed.program(), analyzed.capabilities(),
-                     {deadline.remaining_s(), options.memory_budget, options.queries, options.stopped});
+  const SolverAnswer solver = deadlock_by_z3(
+      analyzed, {deadline.remaining_s(), options.memory_budget, options.queries, options.stopped});
   switch (solver.outcome) {
     case SolverAnswer::Outcome::unknown:
       answer.notes.push_back("Z3: unknown, " + solver.reason);

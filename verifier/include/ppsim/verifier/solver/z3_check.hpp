@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "ppsim/core/ir/capabilities.hpp"
-#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/verifier/solver/solver_query.hpp"
 
 namespace ppsim::verifier {
@@ -19,7 +18,7 @@ struct SolverAnswer {
 /// a model exists if and only if the Program cannot deadlock. A model is replayed before it is believed. For
 /// small Programs: refuses more than kSolverEventLimit events and every residency limit (both: unknown with
 /// the reason).
-[[nodiscard]] SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities& capabilities,
+[[nodiscard]] SolverAnswer deadlock_by_z3(const AnalyzedProgram& analyzed,
                                           const SolverOptions& options = {.timeout_s = 10});
 
 inline constexpr int kSolverEventLimit = 20'000;
