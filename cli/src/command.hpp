@@ -95,7 +95,7 @@ void note_gradients(const Ir& ir, const std::string& path, CsvDialect dialect, c
 struct CostOptions {
   std::string unit, tokens, costs, model, cluster;
   int nodes = 1;
-  Parallelism spread;
+  Parallelism parallelism;
   std::string dtype = "bf16";
   std::string recompute = "none";
   std::string rank_order = "tp-cp-dp-pp";

@@ -27,17 +27,17 @@ struct PlanWords {
 };
 
 PlanRequest request_of(const PlanWords& words) {
-  Parallelism spread;
-  spread.global_batch_size = words.global_batch_size;
-  spread.sequence = words.sequence_length;
+  Parallelism parallelism;
+  parallelism.global_batch_size = words.global_batch_size;
+  parallelism.sequence = words.sequence_length;
   PlanRequest request;
-  request.work = value_of(unspread_workload({.model = words.model,
-                                             .cluster = words.cluster,
-                                             .nodes = words.nodes.front(),
-                                             .parallelism = spread,
-                                             .rank_order = words.rank_order,
-                                             .stack = words.stack,
-                                             .whole_step = !words.pipeline_only}));
+  request.work = value_of(workload_to_search({.model = words.model,
+                                              .cluster = words.cluster,
+                                              .nodes = words.nodes.front(),
+                                              .parallelism = parallelism,
+                                              .rank_order = words.rank_order,
+                                              .stack = words.stack,
+                                              .whole_step = !words.pipeline_only}));
   request.nodes = words.nodes;
   request.fixed = words.fixed;
   request.top = words.top;
@@ -49,20 +49,20 @@ PlanRequest request_of(const PlanWords& words) {
 }
 
 nb::dict choice_data(const PlanChoice& choice) {
-  const Parallelism& spread = choice.spread;
+  const Parallelism& parallelism = choice.parallelism;
   return data({{"schedule", choice.schedule},
                {"chunks", choice.chunks},
                {"nodes", choice.nodes},
-               {"tp", spread.tensor},
-               {"pp", spread.pipeline},
-               {"dp", spread.data},
-               {"cp", spread.context},
-               {"ep", spread.expert},
-               {"microbatch_size", spread.microbatch_size},
-               {"microbatches", spread.microbatches()},
-               {"dtype", std::string(data_type_name(spread.dtype))},
-               {"fsdp", spread.sharded_parameters},
-               {"recompute", as_text(spread.recompute)}});
+               {"tp", parallelism.tensor},
+               {"pp", parallelism.pipeline},
+               {"dp", parallelism.data},
+               {"cp", parallelism.context},
+               {"ep", parallelism.expert},
+               {"microbatch_size", parallelism.microbatch_size},
+               {"microbatches", parallelism.microbatches()},
+               {"dtype", std::string(data_type_name(parallelism.dtype))},
+               {"fsdp", parallelism.sharded_parameters},
+               {"recompute", as_text(parallelism.recompute)}});
 }
 
 nb::dict row_data(const PlanRow& row) {

@@ -31,14 +31,14 @@ class Estimator {
       : workload_(workload),
         model_(workload.model),
         cluster_(workload.cluster),
-        spread_(workload.parallelism),
+        parallelism_(workload.parallelism),
         stack_(workload.stack),
         layout_(workload.layout),
         pipeline_(pipeline),
         timer_(workload),
         memory_(workload, timer_.tokens()),
         transfers_(workload, timer_, pipeline) {
-    sequence_ = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
+    sequence_ = static_cast<double>(parallelism_.sequence > 0 ? parallelism_.sequence : model_.sequence);
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
       if (auto& times = kinds_.at(kind_of(layer)); !times) times = timer_.layer(layer);
     }
@@ -59,9 +59,9 @@ class Estimator {
     result.ends = step_ends(workload_, timer_, pipeline_, blocks_);
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;
-    result.tokens_per_step = sequence_ * spread_.global_batch_size;
+    result.tokens_per_step = sequence_ * parallelism_.global_batch_size;
     result.model_flops_per_step = step_flops(workload_, result.layout.mtp());
-    result.peak_flops = peak_rate(workload_) * spread_.gpus();
+    result.peak_flops = peak_rate(workload_) * parallelism_.gpus();
     return result;
   }
 
@@ -174,7 +174,8 @@ class Estimator {
   void add_stage(Tables& tables, StageId stage, StageSum sum, const StageShare& share) {
     if (stack_.inputs == InputCopies::broadcast) sum.loads = timer_.broadcast_tokens();
     Remade remade;
-    if (spread_.recompute(stage) == Recompute::selective) remade = save_less(stack_, sum.times, sum.work);
+    if (parallelism_.recompute(stage) == Recompute::selective)
+      remade = save_less(stack_, sum.times, sum.work);
     remade.for_weight += sum.work.weight_products;
     set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
@@ -225,7 +226,7 @@ class Estimator {
     const Nanoseconds sends = nanoseconds(transfers_.blocked_by(tables.sizes, stage, true));
     const Nanoseconds loads = nanoseconds(sum.loads);
     // Frameworks recompute in the backward, when its gradient has arrived.
-    const bool again = spread_.recompute(stage) == Recompute::full;
+    const bool again = parallelism_.recompute(stage) == Recompute::full;
     const double gradients = transfers_.blocked_by(tables.sizes, stage, false);
     const Nanoseconds input = nanoseconds(times.input + (again ? times.forward : 0) + gradients);
     costs.set({OpKind::forward, s}, checked_add(forward, checked_add(sends, loads_beside ? 0 : loads)));
@@ -248,7 +249,7 @@ class Estimator {
   /// The time of computation while a transfer of its rank is pending.
   void set_contended(Tables& tables, StageId stage, const PassTimes& times) const {
     const std::int32_t s = stage.value();
-    const bool again = spread_.recompute(stage) == Recompute::full;
+    const bool again = parallelism_.recompute(stage) == Recompute::full;
     const double input = times.input_slower + (again ? times.forward_slower : 0);
     const auto set = [&](OpKind kind, double slower) {
       tables.beside_transfers.set({kind, s}, checked_add(tables.costs({kind, s}), nanoseconds(slower)));
@@ -313,10 +314,10 @@ class Estimator {
               checked_add(bytes(sum.saved_for_input), bytes(sum.saved_for_weight)));
     sizes.set({TensorKind::inner_gradients, s}, bytes(sum.inner_gradients));
     const double parameters = sum.parameters + sum.expert_parameters;
-    const double shards = spread_.sharded_parameters ? replicas(spread_) : 1;
+    const double shards = parallelism_.sharded_parameters ? replicas(parallelism_) : 1;
     const double optimizer =
-        stack_.sharded_optimizer || spread_.sharded_parameters
-            ? sum.parameters / replicas(spread_) + sum.expert_parameters / expert_replicas(workload_)
+        stack_.sharded_optimizer || parallelism_.sharded_parameters
+            ? sum.parameters / replicas(parallelism_) + sum.expert_parameters / expert_replicas(workload_)
             : parameters;
     const double kept = kFloat32 + 2.0 * stack_.moment_bytes;  // master weights and both moments
     for (const BlockId block : pipeline_.blocks_of(stage)) {
@@ -339,7 +340,7 @@ class Estimator {
   const Workload& workload_;
   const ModelDescription& model_;
   const ClusterDescription& cluster_;
-  const Parallelism& spread_;
+  const Parallelism& parallelism_;
   const SoftwareStack& stack_;
   const std::variant<LayoutRule, PipelineLayout>& layout_;
   const Pipeline& pipeline_;

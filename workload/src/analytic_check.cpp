@@ -80,23 +80,23 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
   if (workload.parallelism.dtype == DataType::nvfp4 && !has_nvfp4(workload.cluster.gpu)) {
     return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no nvfp4 products");
   }
-  const Parallelism& spread = workload.parallelism;
-  if (spread.expert > 1 && model.experts == 0) {
+  const Parallelism& parallelism = workload.parallelism;
+  if (parallelism.expert > 1 && model.experts == 0) {
     return make_error(
         ErrorCode::bad_argument, "ep needs a model with experts",
-        {.found = "ep " + std::to_string(spread.expert) + ", " + model.name, .expected = "ep 1"});
+        {.found = "ep " + std::to_string(parallelism.expert) + ", " + model.name, .expected = "ep 1"});
   }
-  if (expert_split(workload) > 1 && spread.context * spread.data % spread.expert != 0) {
+  if (expert_split(workload) > 1 && parallelism.context * parallelism.data % parallelism.expert != 0) {
     return make_error(ErrorCode::bad_argument, "experts that are split over tp need ep to divide cp x dp",
-                      {.found = "ep " + std::to_string(spread.expert) + ", cp x dp " +
-                                std::to_string(spread.context * spread.data),
+                      {.found = "ep " + std::to_string(parallelism.expert) + ", cp x dp " +
+                                std::to_string(parallelism.context * parallelism.data),
                        .expected = "a divisor, or a stack that does not split experts"});
   }
   if (workload.stack.context == ContextExchange::all_to_all &&
-      model.heads % (std::int64_t{spread.tensor} * spread.context) != 0) {
+      model.heads % (std::int64_t{parallelism.tensor} * parallelism.context) != 0) {
     return make_error(ErrorCode::bad_argument, "context parallelism by all-to-all splits the heads",
                       {.found = std::to_string(model.heads) + " heads, tp x cp " +
-                                std::to_string(spread.tensor * spread.context),
+                                std::to_string(parallelism.tensor * parallelism.context),
                        .expected = "a divisor of the heads, or a stack with a ring"});
   }
   return check_stages(workload, pipeline);

@@ -38,8 +38,8 @@ double StageTransfers::seconds(const SizeTable& sizes, const StageEdge& edge) co
   if (from == to) return 0;
   const auto size =
       static_cast<double>(sizes({TensorKind::boundary_output, edge.from.value(), edge.to.value()}));
-  if (stack_.sequence_parallel || spread_.tensor == 1) return timer_.network().between(from, to, size);
-  return timer_.network().between(from, to, size / spread_.tensor) +
+  if (stack_.sequence_parallel || parallelism_.tensor == 1) return timer_.network().between(from, to, size);
+  return timer_.network().between(from, to, size / parallelism_.tensor) +
          timer_.network().collective(CollectiveKind::all_gather, timer_.network().tensor(), size);
 }
 
@@ -65,7 +65,7 @@ void StageTransfers::price_collectives(double hidden_state, CostTable& costs) co
     if (!collective.per_microbatch() || members == 1) continue;
     const bool sums = collective.gradient_of.valid() || collective.input_of.valid();
     const double softmax =
-        collective.before.stages.empty() ? 0 : 3 * kFloat32 * timer_.tokens() / spread_.tensor;
+        collective.before.stages.empty() ? 0 : 3 * kFloat32 * timer_.tokens() / parallelism_.tensor;
     const double size = (softmax + (sums ? hidden_state : 0)) * (members - 1) / members;
     const double way = timer_.network().between(collective.members.front(), collective.members.back(), size);
     costs.set({OpKind::collective, id.value()}, transfer_ns(2 * way));

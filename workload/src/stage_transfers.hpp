@@ -9,7 +9,7 @@ namespace ppsim::workload {
 class StageTransfers {
  public:
   StageTransfers(const Workload& workload, const LayerTimer& timer, const Pipeline& pipeline)
-      : stack_(workload.stack), spread_(workload.parallelism), timer_(timer), pipeline_(pipeline) {}
+      : stack_(workload.stack), parallelism_(workload.parallelism), timer_(timer), pipeline_(pipeline) {}
 
   /// Seconds that a stage waits for its own transfers, where the stack lets them block: forward its outputs,
   /// backward its input gradients.
@@ -26,7 +26,7 @@ class StageTransfers {
   [[nodiscard]] double seconds(const SizeTable& sizes, const StageEdge& edge) const;
 
   const SoftwareStack& stack_;
-  const Parallelism& spread_;
+  const Parallelism& parallelism_;
   const LayerTimer& timer_;
   const Pipeline& pipeline_;
 };

@@ -33,9 +33,10 @@ double over_replicas(const Network& network, int split, const RankParameters& ra
 
 /// The first and the last rank of a pipeline sum the gradients of the embedding that both hold.
 double tied_reduction(const Workload& workload, const Network& network) {
-  const Parallelism& spread = workload.parallelism;
-  const bool near = spread.gpus() <= workload.cluster.job_domain();
-  const double parameters = static_cast<double>(workload.model.vocab * workload.model.hidden) / spread.tensor;
+  const Parallelism& parallelism = workload.parallelism;
+  const bool near = parallelism.gpus() <= workload.cluster.job_domain();
+  const double parameters =
+      static_cast<double>(workload.model.vocab * workload.model.hidden) / parallelism.tensor;
   return network.collective(CollectiveKind::all_reduce, {2, near ? 2 : 1, near ? 1 : 2},
                             workload.stack.gradient_bytes * parameters);
 }
@@ -74,18 +75,20 @@ IdVector<RankId, StepEnd> step_ends(const Workload& workload, const LayerTimer& 
   return ends;
 }
 
-double replicas(const Parallelism& spread) { return static_cast<double>(spread.data) * spread.context; }
+double replicas(const Parallelism& parallelism) {
+  return static_cast<double>(parallelism.data) * parallelism.context;
+}
 
 double expert_replicas(const Workload& workload) {
-  const Parallelism& spread = workload.parallelism;
-  if (spread.expert == 1) return replicas(spread);
-  return replicas(spread) * spread.tensor / (spread.expert * expert_split(workload));
+  const Parallelism& parallelism = workload.parallelism;
+  if (parallelism.expert == 1) return replicas(parallelism);
+  return replicas(parallelism) * parallelism.tensor / (parallelism.expert * expert_split(workload));
 }
 
 StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankParameters& rank) {
-  const Parallelism& spread = workload.parallelism;
+  const Parallelism& parallelism = workload.parallelism;
   const SoftwareStack& stack = workload.stack;
-  const bool sharded = stack.sharded_optimizer || spread.sharded_parameters;
+  const bool sharded = stack.sharded_optimizer || parallelism.sharded_parameters;
   const double exposed = stack.overlap_data ? workload.fitted.exposed_share : 1;
   const CollectiveKind sum = sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   const auto exchanged = [&](CollectiveKind kind, double bytes) {
@@ -93,13 +96,13 @@ StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankPa
   };
   double reduction = exchanged(sum, stack.gradient_bytes);
   double gather = sharded ? exchanged(CollectiveKind::all_gather, kBf16) : 0;
-  if (spread.sharded_parameters) {
+  if (parallelism.sharded_parameters) {
     // Every microbatch gathers parameters forward and backward, and reduces its gradients.
-    reduction = spread.microbatches() * (reduction + 2 * gather);
+    reduction = parallelism.microbatches() * (reduction + 2 * gather);
     gather = 0;
   }
   if (rank.tied) reduction += tied_reduction(workload, timer.network());
-  const double own = sharded ? rank.dense / replicas(spread) + rank.expert / expert_replicas(workload)
+  const double own = sharded ? rank.dense / replicas(parallelism) + rank.expert / expert_replicas(workload)
                              : rank.dense + rank.expert;
   const double update = gather + timer.operators().stream(kOptimizerTraffic * own);
   return {checked_round(reduction * 1e9), checked_round(update * 1e9)};

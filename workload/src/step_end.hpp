@@ -16,7 +16,7 @@ struct RankParameters {
 };
 
 /// GPUs that hold the same parameters, and the same experts.
-[[nodiscard]] double replicas(const Parallelism& spread);
+[[nodiscard]] double replicas(const Parallelism& parallelism);
 [[nodiscard]] double expert_replicas(const Workload& workload);
 
 /// Of every block, on each rank that holds it.

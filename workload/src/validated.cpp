@@ -44,18 +44,19 @@ std::optional<ValidatedClass> nearest_class(const Workload& workload) {
 }
 
 std::string summary(const Workload& workload) {
-  const Parallelism& spread = workload.parallelism;
+  const Parallelism& parallelism = workload.parallelism;
   std::ostringstream text;
   const std::string domains = workload.cluster.domains_text();
   text << workload.model.name << ", " << workload.model.layers << " layers, sequence ";
-  if (spread.sequence > 0) {
-    text << spread.sequence;
+  if (parallelism.sequence > 0) {
+    text << parallelism.sequence;
   } else {
     text << workload.model.sequence << " (the model's own)";
   }
-  text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << data_type_name(spread.dtype)
-       << ", on " << workload.cluster.nodes << " x " << workload.cluster.node.name
-       << (domains.empty() ? "" : " (" + domains + ")") << ", as " << workload.stack.name << " does it";
+  text << ", " << parallelism << ", " << parallelism.microbatches() << " microbatches, "
+       << data_type_name(parallelism.dtype) << ", on " << workload.cluster.nodes << " x "
+       << workload.cluster.node.name << (domains.empty() ? "" : " (" + domains + ")") << ", as "
+       << workload.stack.name << " does it";
   if (!workload.calibration.empty()) text << ", calibrated by " << calibration_hash(workload.calibration);
   return text.str();
 }

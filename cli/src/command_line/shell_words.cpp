@@ -34,18 +34,19 @@ std::string cost_words(const CostOptions& options) {
     add_text(name, std::to_string(value), std::to_string(otherwise));
   };
   add_number("--nodes", options.nodes, usual.nodes);
-  add_number("--tp", options.spread.tensor, usual.spread.tensor);
-  add_number("--pp", options.spread.pipeline, usual.spread.pipeline);
-  add_number("--dp", options.spread.data, usual.spread.data);
-  add_number("--cp", options.spread.context, usual.spread.context);
-  add_number("--ep", options.spread.expert, usual.spread.expert);
-  add_number("--microbatch-size", options.spread.microbatch_size, usual.spread.microbatch_size);
-  add_number("--global-batch-size", options.spread.global_batch_size, usual.spread.global_batch_size);
-  add_number("--sequence-length", options.spread.sequence, usual.spread.sequence);
+  add_number("--tp", options.parallelism.tensor, usual.parallelism.tensor);
+  add_number("--pp", options.parallelism.pipeline, usual.parallelism.pipeline);
+  add_number("--dp", options.parallelism.data, usual.parallelism.data);
+  add_number("--cp", options.parallelism.context, usual.parallelism.context);
+  add_number("--ep", options.parallelism.expert, usual.parallelism.expert);
+  add_number("--microbatch-size", options.parallelism.microbatch_size, usual.parallelism.microbatch_size);
+  add_number("--global-batch-size", options.parallelism.global_batch_size,
+             usual.parallelism.global_batch_size);
+  add_number("--sequence-length", options.parallelism.sequence, usual.parallelism.sequence);
   add_text("--dtype", options.dtype, usual.dtype);
   add_text("--stack", options.stack, usual.stack);
   add_text("--calibration", options.calibration, usual.calibration);
-  if (options.spread.sharded_parameters) words += " --fsdp";
+  if (options.parallelism.sharded_parameters) words += " --fsdp";
   if (options.pipeline_only) words += " --pipeline-only";
   add_text("--rank-order", options.rank_order, usual.rank_order);
   add_text("--layout", options.layout, usual.layout);

@@ -25,11 +25,11 @@ Expected<Certificate> read_certificate(const std::string& path) {
 }
 
 /// Whether a stage is spread over devices, so that computation launches collectives.
-std::string spread_text(const Parallelism& spread) {
+std::string parallelism_text(const Parallelism& parallelism) {
   std::string text;
-  for (const auto& [option, count] : {std::pair<const char*, int>("--tp", spread.tensor),
-                                      {"--cp", spread.context},
-                                      {"--ep", spread.expert}}) {
+  for (const auto& [option, count] : {std::pair<const char*, int>("--tp", parallelism.tensor),
+                                      {"--cp", parallelism.context},
+                                      {"--ep", parallelism.expert}}) {
     if (count > 1) text += std::string(text.empty() ? "" : " ") + option + " " + std::to_string(count);
   }
   return text;
@@ -47,8 +47,8 @@ std::string why_not_on(const Certificate& certificate, const TransportCapabiliti
            "--tp, --cp or --ep that it was made with";
   }
   return "the certificate is for computation that launches no collectives, and with " +
-         spread_text(options.costs.spread) + " it does; verify with --transport " + options.transport +
-         ", --model and " + spread_text(options.costs.spread);
+         parallelism_text(options.costs.parallelism) + " it does; verify with --transport " +
+         options.transport + ", --model and " + parallelism_text(options.costs.parallelism);
 }
 
 /// Whether a valid certificate holds on the transport that is asked about, too.
@@ -57,7 +57,7 @@ Expected<void> check_transport(const Certificate& certificate, const Program& pr
   if (options.transport.empty() && options.target.empty()) return {};
   PPSIM_ASSIGN_OR_RETURN(const auto asked,
                          options.target.empty()
-                             ? capabilities_of({.name = options.transport}, options.costs.spread)
+                             ? capabilities_of({.name = options.transport}, options.costs.parallelism)
                              : Expected<TransportCapabilities>(target_capabilities()));
   if (check_carries_over(asked, certificate, program, sizes)) return {};
   const std::string why = options.target.empty()

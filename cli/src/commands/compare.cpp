@@ -299,7 +299,8 @@ Expected<void> write_figure(const CompareOptions& options, const std::vector<Sim
 
 Expected<int> run(const CompareOptions& options, const Output& output) {
   if (!options.costs.given()) return tl::unexpected(without_costs("compare", options.input, options.inputs));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   PPSIM_RETURN_IF_ERROR(check_per(options.per, options.costs));
   Compared compared;
   std::vector<SimulatedStep>& steps = compared.steps;

@@ -166,7 +166,7 @@ std::string compared_text(const PlanRow& best, const PlanRow& other, const std::
 void print_found(const PlanOptions& options, const Answer& answer) {
   const Plan& plan = answer.plan;
   const PlanRow& best = plan.best.front();
-  if (const auto holds = capabilities_of({.name = options.transport}, best.choice.spread); holds)
+  if (const auto holds = capabilities_of({.name = options.transport}, best.choice.parallelism); holds)
     std::cout << simulated_line(*holds) << '\n';
   std::cout << table_of(plan.best);
   std::cout
@@ -184,7 +184,7 @@ void print_found(const PlanOptions& options, const Answer& answer) {
     std::cout << compared_text(best, *plan.fastest_misfit, as_text(plan.fastest_misfit->choice));
   std::cout << "Layout of the best: " << best.layout << '\n';
   if (answer.proof) std::cout << "Verified: " << proof_text(*answer.proof) << ".\n";
-  std::cout << "Searched " << plan.counts.spreads << " parallelisms and microbatch sizes: bounds of "
+  std::cout << "Searched " << plan.counts.parallelisms << " parallelisms and microbatch sizes: bounds of "
             << plan.counts.bounded << " plans, " << plan.counts.simulated
             << " simulated; what was left out is slower, by its bound, or does not fit.\n";
   if (const std::string domains = answer.request.work.cluster.domains_text(); !domains.empty())
@@ -229,7 +229,7 @@ Json answer_json(const PlanOptions& options, const Answer& answer) {
   object["fastest_misfit"] = plan.fastest_misfit ? row_json(options, *plan.fastest_misfit) : Json();
   object["tightest_miss"] = plan.tightest ? row_json(options, *plan.tightest) : Json();
   object["verified"] = answer.proof ? proof_json(*answer.proof) : Json();
-  object["searched"] = {{"parallelisms", plan.counts.spreads},
+  object["searched"] = {{"parallelisms", plan.counts.parallelisms},
                         {"bounded", plan.counts.bounded},
                         {"simulated", plan.counts.simulated},
                         {"measured", plan.counts.measured}};

@@ -287,7 +287,8 @@ Expected<int> run(SimulateOptions options, const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   options.input.loaded_by = target;
   PPSIM_RETURN_IF_ERROR(choose_target(options.transport, options.input.target));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   const auto outcome = simulated(options, capabilities, output);
   if (!outcome) return report_on(capabilities, outcome.error(), output);
   const SimulatedStep* step = &outcome->step;

@@ -21,7 +21,7 @@ Expected<CostSource> workload(const CostOptions& options) {
   return workload_from_words({.model = options.model,
                               .cluster = options.cluster,
                               .nodes = options.nodes,
-                              .parallelism = options.spread,
+                              .parallelism = options.parallelism,
                               .dtype = options.dtype,
                               .rank_order = options.rank_order,
                               .layout = options.layout,
@@ -66,21 +66,22 @@ void add_cost_options(Command& command, CostOptions& options) {
   };
   of_model("--cluster", options.cluster, "NAME, or a file: JSON, or NCCL's XML");
   of_model("--nodes", options.nodes, "nodes of the cluster (1)").check(count());
-  of_model("--tp", options.spread.tensor, "tensor parallelism (1)").check(count());
-  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)").check(count());
-  of_model("--dp", options.spread.data, "data parallelism (1)").check(count());
-  of_model("--cp", options.spread.context, "context parallelism (1)").check(count());
-  of_model("--ep", options.spread.expert, "expert parallelism, within tp x cp x dp (1)").check(count());
-  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)").check(count());
-  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)").check(count());
-  of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)")
+  of_model("--tp", options.parallelism.tensor, "tensor parallelism (1)").check(count());
+  of_model("--pp", options.parallelism.pipeline, "pipeline parallelism (1)").check(count());
+  of_model("--dp", options.parallelism.data, "data parallelism (1)").check(count());
+  of_model("--cp", options.parallelism.context, "context parallelism (1)").check(count());
+  of_model("--ep", options.parallelism.expert, "expert parallelism, within tp x cp x dp (1)").check(count());
+  of_model("--microbatch-size", options.parallelism.microbatch_size, "sequences (1)").check(count());
+  of_model("--global-batch-size", options.parallelism.global_batch_size, "sequences (1)").check(count());
+  of_model("--sequence-length", options.parallelism.sequence, "tokens; 0: the model's (0)")
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   of_model("--dtype", options.dtype, "of products: bf16, fp8, mxfp8 or nvfp4 (bf16)");
   of_model("--stack", options.stack,
            "what the software does: megatron-core, megatron-bridge, torchtitan, deepspeed, maxtext, ... or a "
            "JSON description (megatron-core)");
   command
-      .add_flag("--fsdp", options.spread.sharded_parameters, "parameters are sharded over dp and cp (ZeRO 3)")
+      .add_flag("--fsdp", options.parallelism.sharded_parameters,
+                "parameters are sharded over dp and cp (ZeRO 3)")
       .group(kGroup)
       .needs(model);
   command.add_flag("--pipeline-only", options.pipeline_only, "without reduction of gradients and optimizer")

@@ -29,16 +29,16 @@ bool says(const Words& words, const std::string& option) {
 }
 
 std::vector<std::pair<std::string, std::string>> options_of(const TrainingJob& job) {
-  const Parallelism& spread = job.parallelism;
+  const Parallelism& parallelism = job.parallelism;
   return {{"--model", job.model},
           {"--cluster", job.cluster},
           {"--nodes", std::to_string(job.nodes)},
-          {"--tp", std::to_string(spread.tensor)},
-          {"--pp", std::to_string(spread.pipeline)},
-          {"--dp", std::to_string(spread.data)},
-          {"--microbatch-size", std::to_string(spread.microbatch_size)},
-          {"--global-batch-size", std::to_string(spread.global_batch_size)},
-          {"--sequence-length", std::to_string(spread.sequence)}};
+          {"--tp", std::to_string(parallelism.tensor)},
+          {"--pp", std::to_string(parallelism.pipeline)},
+          {"--dp", std::to_string(parallelism.data)},
+          {"--microbatch-size", std::to_string(parallelism.microbatch_size)},
+          {"--global-batch-size", std::to_string(parallelism.global_batch_size)},
+          {"--sequence-length", std::to_string(parallelism.sequence)}};
 }
 
 /// Takes `--job NAME` or `--job=NAME` out; nothing where it has no value, which the parser says.

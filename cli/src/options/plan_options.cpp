@@ -50,33 +50,33 @@ Expected<void> add_fixed(const std::string& text, PlanRequest& request) {
 /// The costs of a plan as options say them.
 CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   CostOptions costs = options.costs;
-  const Parallelism given = costs.spread;
+  const Parallelism given = costs.parallelism;
   costs.nodes = choice.nodes;
-  costs.spread = choice.spread;
-  costs.spread.global_batch_size = given.global_batch_size;
-  costs.spread.sequence = given.sequence;
-  costs.dtype = data_type_name(choice.spread.dtype);
-  costs.recompute = as_text(choice.spread.recompute);
+  costs.parallelism = choice.parallelism;
+  costs.parallelism.global_batch_size = given.global_batch_size;
+  costs.parallelism.sequence = given.sequence;
+  costs.dtype = data_type_name(choice.parallelism.dtype);
+  costs.recompute = as_text(choice.parallelism.recompute);
   costs.layout = choice.layout == LayoutRule::even ? "even" : "auto";
   return costs;
 }
 
 std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
   const PlanChoice& choice = row.choice;
-  const Parallelism& spread = choice.spread;
+  const Parallelism& parallelism = choice.parallelism;
   const Json object = {{"schedule", choice.schedule},
                        {"chunks", choice.chunks ? Json(*choice.chunks) : Json()},
                        {"nodes", choice.nodes},
-                       {"tp", spread.tensor},
-                       {"pp", spread.pipeline},
-                       {"dp", spread.data},
-                       {"cp", spread.context},
-                       {"ep", spread.expert},
-                       {"microbatch_size", spread.microbatch_size},
-                       {"global_batch_size", spread.global_batch_size},
-                       {"dtype", std::string(data_type_name(spread.dtype))},
-                       {"fsdp", spread.sharded_parameters},
-                       {"recompute", as_text(spread.recompute)},
+                       {"tp", parallelism.tensor},
+                       {"pp", parallelism.pipeline},
+                       {"dp", parallelism.data},
+                       {"cp", parallelism.context},
+                       {"ep", parallelism.expert},
+                       {"microbatch_size", parallelism.microbatch_size},
+                       {"global_batch_size", parallelism.global_batch_size},
+                       {"dtype", std::string(data_type_name(parallelism.dtype))},
+                       {"fsdp", parallelism.sharded_parameters},
+                       {"recompute", as_text(parallelism.recompute)},
                        {"layout", layout_text(row.layout)},
                        {"command", plan_command(options, choice)}};
   return object.dump(2) + "\n";
@@ -90,7 +90,7 @@ void add_plan_options(Command& command, PlanOptions& options) {
   command.add_option("--cluster", options.costs.cluster, "NAME, or a file: JSON, or NCCL's XML").required();
   command.add_option("--nodes", options.nodes, "nodes of the cluster, or several numbers of them: 8,16")
       .required();
-  command.add_option("--global-batch-size", options.costs.spread.global_batch_size, "sequences")
+  command.add_option("--global-batch-size", options.costs.parallelism.global_batch_size, "sequences")
       .required()
       .check(count());
   command
@@ -121,7 +121,7 @@ void add_plan_options(Command& command, PlanOptions& options) {
   command
       .add_option("--report", options.report, "HTML page: step over memory, where a point leads to its plan")
       .check(side_file({".html", ".htm"}));
-  command.add_option("--sequence-length", options.costs.spread.sequence, "tokens; 0: the model's")
+  command.add_option("--sequence-length", options.costs.parallelism.sequence, "tokens; 0: the model's")
       .show_default()
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   command.add_option("--stack", options.costs.stack, "what the software does, NAME or a JSON description")
@@ -139,14 +139,14 @@ Expected<PlanRequest> plan_request(const PlanOptions& options) {
   PPSIM_ASSIGN_OR_RETURN(auto nodes, nodes_of(options.nodes));
   request.nodes = std::move(nodes);
   PPSIM_ASSIGN_OR_RETURN(auto work,
-                         unspread_workload({.model = options.costs.model,
-                                            .cluster = options.costs.cluster,
-                                            .nodes = request.nodes.empty() ? 1 : request.nodes.front(),
-                                            .parallelism = options.costs.spread,
-                                            .rank_order = options.costs.rank_order,
-                                            .stack = options.costs.stack,
-                                            .whole_step = !options.costs.pipeline_only,
-                                            .calibration = options.costs.calibration}));
+                         workload_to_search({.model = options.costs.model,
+                                             .cluster = options.costs.cluster,
+                                             .nodes = request.nodes.empty() ? 1 : request.nodes.front(),
+                                             .parallelism = options.costs.parallelism,
+                                             .rank_order = options.costs.rank_order,
+                                             .stack = options.costs.stack,
+                                             .whole_step = !options.costs.pipeline_only,
+                                             .calibration = options.costs.calibration}));
   request.work = std::move(work);
   for (const std::string& item : options.fixed) {
     PPSIM_RETURN_IF_ERROR(add_fixed(item, request));

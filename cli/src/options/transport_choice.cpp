@@ -38,14 +38,15 @@ void add_transport_options(Command& command, TransportChoice& choice) {
       .show_default();
 }
 
-Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, const Parallelism& spread) {
+Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice,
+                                                const Parallelism& parallelism) {
   PPSIM_ASSIGN_OR_RETURN(const auto buffers, buffers_from_text(choice.buffers));
   if (choice.resident && *choice.resident < 1) {
     return make_error(ErrorCode::bad_argument, "--resident out of range",
                       {.found = std::to_string(*choice.resident), .expected = "1 or more"});
   }
   const bool launches =
-      spread.tensor > 1 || spread.context > 1 || spread.expert > 1 || !choice.target.empty();
+      parallelism.tensor > 1 || parallelism.context > 1 || parallelism.expert > 1 || !choice.target.empty();
   const char* usual = choice.resident ? "in-process" : "any";
   auto capabilities = transport(choice.name.empty() ? usual : choice.name, launches);
   if (!capabilities) {

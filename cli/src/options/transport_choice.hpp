@@ -19,10 +19,10 @@ struct TransportChoice {
 };
 void add_transport_options(Command& command, TransportChoice& choice);
 
-/// The capabilities of the choice. With TP, CP or EP in `spread`, NCCL launches computation in the same
+/// The capabilities of the choice. With TP, CP or EP in `parallelism`, NCCL launches computation in the same
 /// order. Errors: bad_argument.
 [[nodiscard]] Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice,
-                                                              const Parallelism& spread);
+                                                              const Parallelism& parallelism);
 /// The memory of the chosen transport's communicators on each rank; empty where it takes none.
 [[nodiscard]] IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice,
                                                             const Program& program);

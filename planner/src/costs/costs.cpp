@@ -72,13 +72,13 @@ void keep_model(CostBinding& binding, const CostBinding& of_model) {
 }
 
 /// Tokens and throughput are those of the batch: a schedule for another one would make them nonsense.
-Expected<void> check_batch(const Parallelism& spread, const Pipeline& pipeline) {
-  if (batch_microbatches(pipeline) == spread.microbatches()) return {};
-  return make_error(
-      ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
-      {.found = std::to_string(batch_microbatches(pipeline)),
-       .expected = concatenated(spread.microbatches(), ", global batch ", spread.global_batch_size, " / (dp ",
-                                spread.data, " x microbatch size ", spread.microbatch_size, ')')});
+Expected<void> check_batch(const Parallelism& parallelism, const Pipeline& pipeline) {
+  if (batch_microbatches(pipeline) == parallelism.microbatches()) return {};
+  return make_error(ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
+                    {.found = std::to_string(batch_microbatches(pipeline)),
+                     .expected = concatenated(parallelism.microbatches(), ", global batch ",
+                                              parallelism.global_batch_size, " / (dp ", parallelism.data,
+                                              " x microbatch size ", parallelism.microbatch_size, ')')});
 }
 
 Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeline) {

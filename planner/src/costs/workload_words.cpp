@@ -119,7 +119,7 @@ std::vector<std::string> files_named(const WorkloadWords& words) {
   return files;
 }
 
-Expected<Workload> unspread_workload(const WorkloadWords& words) {
+Expected<Workload> workload_to_search(const WorkloadWords& words) {
   Workload result;
   result.parallelism = words.parallelism;
   PPSIM_ASSIGN_OR_RETURN(result.model, read_model(words.model));
@@ -137,7 +137,7 @@ Expected<Workload> unspread_workload(const WorkloadWords& words) {
 }
 
 Expected<Workload> workload_from_words(const WorkloadWords& words) {
-  auto result = unspread_workload(words);
+  auto result = workload_to_search(words);
   if (!result) return result;
   PPSIM_RETURN_IF_ERROR(check_parallelism(result->parallelism, result->model, result->cluster));
   return result;

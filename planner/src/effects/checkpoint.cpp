@@ -35,9 +35,9 @@ Expected<void> check(const CheckpointPlan& plan, const SimulatedStep& planned) {
 /// but experts.
 class WrittenParameters {
  public:
-  WrittenParameters(const Pipeline& pipeline, const Parallelism& spread, const AnalyticCosts& costs)
-      : tensor_(spread.tensor),
-        gpus_(static_cast<double>(spread.tensor) * spread.context * spread.data),
+  WrittenParameters(const Pipeline& pipeline, const Parallelism& parallelism, const AnalyticCosts& costs)
+      : tensor_(parallelism.tensor),
+        gpus_(static_cast<double>(parallelism.tensor) * parallelism.context * parallelism.data),
         held_(as_size(pipeline.ranks())) {
     std::set<std::pair<RankId, BlockId>> holdings;
     for (const StageId stage : pipeline.stage_ids()) {
@@ -67,16 +67,16 @@ class WrittenParameters {
 
   /// Nodes with a GPU that writes.
   [[nodiscard]] int nodes(const Workload& workload, bool all_replicas) const {
-    const Parallelism& spread = workload.parallelism;
-    const int inner = spread.tensor * spread.context;
-    const bool apart = spread.rank_order == RankOrder::tp_cp_pp_dp;
+    const Parallelism& parallelism = workload.parallelism;
+    const int inner = parallelism.tensor * parallelism.context;
+    const bool apart = parallelism.rank_order == RankOrder::tp_cp_pp_dp;
     std::set<int> nodes;
     for (std::size_t rank = 0; rank < held_.size(); ++rank) {
       const double experts = held_[rank].experts > 0 ? expert_shards_ : 0;
       const auto writers = static_cast<int>(all_replicas ? gpus_ : std::max(tensor_, experts));
       for (int i = 0; i < writers; ++i) {
-        const int first = static_cast<int>(rank) * (apart ? inner : spread.data * inner);
-        const int gpu = apart ? i / inner * inner * spread.pipeline + first + i % inner : first + i;
+        const int first = static_cast<int>(rank) * (apart ? inner : parallelism.data * inner);
+        const int gpu = apart ? i / inner * inner * parallelism.pipeline + first + i % inner : first + i;
         nodes.insert(gpu / workload.cluster.node.gpus);
       }
     }

@@ -39,10 +39,10 @@ std::map<CostClass, TensorExchange> exchanges_of(const AnalyticCosts& costs, con
 }
 
 PipelineCopies copies_of(const SimulatedStep& planned, const AnalyticCosts& costs, const Workload& workload) {
-  const Parallelism& spread = workload.parallelism;
-  PipelineCopies copies{.tensor = spread.tensor,
-                        .context = spread.context,
-                        .data = spread.data,
+  const Parallelism& parallelism = workload.parallelism;
+  PipelineCopies copies{.tensor = parallelism.tensor,
+                        .context = parallelism.context,
+                        .data = parallelism.data,
                         .exchanges = exchanges_of(costs, workload)};
   const Program& program = planned.program();
   if (planned.costs.ends.empty() || !trains(program) || program.has(OpKind::reduce_grad)) return copies;

@@ -18,14 +18,14 @@ struct CostedPlan {
   const PlanRow& row;
   const Workload& work;
 
-  [[nodiscard]] const Parallelism& spread() const { return row.choice.spread; }
+  [[nodiscard]] const Parallelism& parallelism() const { return row.choice.parallelism; }
   /// Stages of each rank.
   [[nodiscard]] int chunks() const {
-    return static_cast<int>(row.layout.stages.size()) / std::max(1, spread().pipeline);
+    return static_cast<int>(row.layout.stages.size()) / std::max(1, parallelism().pipeline);
   }
   /// True where experts have a group of their own and are not split over the tensor-parallel one as well.
   [[nodiscard]] bool has_whole_experts() const {
-    return work.model.experts > 0 && spread().expert > 1 && !work.stack.split_experts;
+    return work.model.experts > 0 && parallelism().expert > 1 && !work.stack.split_experts;
   }
 };
 

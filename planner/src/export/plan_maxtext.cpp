@@ -17,12 +17,13 @@ struct MeshAxis {
 };
 
 /// From the innermost on. Experts lie along a part of the replicas; the mesh has no other place for them.
-std::vector<MeshAxis> axes_of(const Parallelism& spread) {
-  const MeshAxis replicas{spread.sharded_parameters ? "fsdp" : "data", spread.data / spread.expert};
-  const MeshAxis pipeline{"pipeline", spread.pipeline};
+std::vector<MeshAxis> axes_of(const Parallelism& parallelism) {
+  const MeshAxis replicas{parallelism.sharded_parameters ? "fsdp" : "data",
+                          parallelism.data / parallelism.expert};
+  const MeshAxis pipeline{"pipeline", parallelism.pipeline};
   std::vector<MeshAxis> axes = {
-      {"tensor", spread.tensor}, {"context", spread.context}, {"expert", spread.expert}};
-  if (spread.rank_order == RankOrder::tp_cp_pp_dp) {
+      {"tensor", parallelism.tensor}, {"context", parallelism.context}, {"expert", parallelism.expert}};
+  if (parallelism.rank_order == RankOrder::tp_cp_pp_dp) {
     axes.insert(axes.begin() + 2, pipeline);
     axes.push_back(replicas);
   } else {
@@ -45,7 +46,7 @@ bool place(std::vector<MeshAxis>& axes, int node) {
 /// MaxText takes what is left for the axes that are -1, its default for `data` across and `fsdp` within
 /// nodes.
 std::string mesh(const CostedPlan& plan) {
-  std::vector<MeshAxis> axes = axes_of(plan.spread());
+  std::vector<MeshAxis> axes = axes_of(plan.parallelism());
   const bool is_plain = place(axes, plan.work.cluster.node.gpus);
   std::string within;
   std::string across;
@@ -58,7 +59,7 @@ std::string mesh(const CostedPlan& plan) {
     if (axis.across() > 1 || is_data)
       across += "dcn_" + axis.name + "_parallelism: " + std::to_string(axis.across()) + "\n";
   }
-  if (has_data || plan.spread().data == plan.spread().expert) within += "ici_fsdp_parallelism: 1\n";
+  if (has_data || plan.parallelism().data == plan.parallelism().expert) within += "ici_fsdp_parallelism: 1\n";
   if (!has_data) across += "dcn_data_parallelism: 1\n";
   return within + across +
          (is_plain ? ""
@@ -66,36 +67,36 @@ std::string mesh(const CostedPlan& plan) {
 }
 
 Expected<void> check(const CostedPlan& plan) {
-  const Parallelism& spread = plan.spread();
-  if (spread.data % spread.expert != 0)
+  const Parallelism& parallelism = plan.parallelism();
+  if (parallelism.data % parallelism.expert != 0)
     return refusal("MaxText takes its expert parallelism from data parallelism",
                    "--fix ep to a divisor of dp",
-                   "ep=" + std::to_string(spread.expert) + ", dp=" + std::to_string(spread.data));
+                   "ep=" + std::to_string(parallelism.expert) + ", dp=" + std::to_string(parallelism.data));
   PPSIM_RETURN_IF_ERROR(check_key_heads(plan, "MaxText"));
-  if (spread.microbatches() % spread.pipeline != 0)
-    return refusal(
-        "MaxText runs a multiple of the ranks as microbatches",
-        "--fix of pp, dp or microbatch-size so that pp divides the microbatches",
-        std::to_string(spread.microbatches()) + " microbatches, pp=" + std::to_string(spread.pipeline));
+  if (parallelism.microbatches() % parallelism.pipeline != 0)
+    return refusal("MaxText runs a multiple of the ranks as microbatches",
+                   "--fix of pp, dp or microbatch-size so that pp divides the microbatches",
+                   std::to_string(parallelism.microbatches()) +
+                       " microbatches, pp=" + std::to_string(parallelism.pipeline));
   return {};
 }
 
 /// Without a pipeline microbatches are steps of gradient accumulation, and the batch is that of one.
 std::string batch(const CostedPlan& plan) {
-  const Parallelism& spread = plan.spread();
-  const bool pipelined = spread.pipeline > 1;
-  const int at_once = pipelined ? spread.global_batch_size : spread.microbatch_size * spread.data;
+  const Parallelism& parallelism = plan.parallelism();
+  const bool pipelined = parallelism.pipeline > 1;
+  const int at_once =
+      pipelined ? parallelism.global_batch_size : parallelism.microbatch_size * parallelism.data;
   std::ostringstream text;
   text.precision(std::numeric_limits<double>::max_digits10);  // times the GPUs it is cut off to a whole batch
   text << (pipelined ? "num_pipeline_microbatches: " : "gradient_accumulation_steps: ")
-       << spread.microbatches()
-       << "\nper_device_batch_size: " << static_cast<double>(at_once) / static_cast<double>(spread.gpus())
-       << '\n';
+       << parallelism.microbatches() << "\nper_device_batch_size: "
+       << static_cast<double>(at_once) / static_cast<double>(parallelism.gpus()) << '\n';
   return text.str();
 }
 
 std::string stages(const CostedPlan& plan) {
-  if (plan.spread().pipeline == 1) return "";
+  if (plan.parallelism().pipeline == 1) return "";
   std::string text = "num_pipeline_repeats: " + std::to_string(plan.chunks()) + "\n";
   const std::vector<StageContents>& all = plan.row.layout.stages;
   const auto is_alike = [&](const StageContents& stage) { return stage.layers == all.front().layers; };
@@ -117,16 +118,16 @@ std::string remat_policy(const StageRecompute& recompute) {
 
 Expected<std::string> maxtext_settings(const CostedPlan& plan) {
   PPSIM_RETURN_IF_ERROR(check(plan));
-  const Parallelism& spread = plan.spread();
+  const Parallelism& parallelism = plan.parallelism();
   const std::string& schedule = plan.row.choice.schedule;
   std::ostringstream text;
   text << mesh(plan);
-  if (!spread.sharded_parameters && plan.work.stack.sharded_optimizer && spread.data > 1)
+  if (!parallelism.sharded_parameters && plan.work.stack.sharded_optimizer && parallelism.data > 1)
     text << "shard_optimizer_over_data: true\n";
-  text << batch(plan) << stages(plan) << remat_policy(spread.recompute);
-  if (spread.tensor > 1 && plan.has_whole_experts())
+  text << batch(plan) << stages(plan) << remat_policy(parallelism.recompute);
+  if (parallelism.tensor > 1 && plan.has_whole_experts())
     text << "# not written: experts that are whole on a GPU, which MaxText splits over tp as well\n";
-  if (spread.pipeline > 1 && schedule != "gpipe" && schedule != "looped-bfs")
+  if (parallelism.pipeline > 1 && schedule != "gpipe" && schedule != "looped-bfs")
     text << "# MaxText has no schedule " << schedule << ": it runs gpipe, circular with chunks\n";
   return text.str() + left_out(plan);
 }

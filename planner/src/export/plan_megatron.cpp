@@ -7,8 +7,8 @@ namespace {
 
 /// The number of microbatches that schedules.py refuses with several stages a rank.
 Expected<void> check_interleaving(const CostedPlan& plan) {
-  const int ranks = plan.spread().pipeline;
-  const int microbatches = plan.spread().microbatches();
+  const int ranks = plan.parallelism().pipeline;
+  const int microbatches = plan.parallelism().microbatches();
   if (ranks == 1 || plan.chunks() < 2 || microbatches % ranks == 0) return {};
   return refusal(
       "Megatron-LM interleaves only a multiple of the ranks as microbatches",
@@ -39,22 +39,22 @@ std::string selective_flags(const CostedPlan& plan) {
 }
 
 std::string recompute_flags(const CostedPlan& plan) {
-  const StageRecompute& recompute = plan.spread().recompute;
+  const StageRecompute& recompute = plan.parallelism().recompute;
   if (recompute.any(Recompute::full))
     return "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
 }
 
 std::string parallel_flags(const CostedPlan& plan) {
-  const Parallelism& spread = plan.spread();
+  const Parallelism& parallelism = plan.parallelism();
   std::ostringstream text;
-  text << "--tensor-model-parallel-size " << spread.tensor << '\n'
-       << "--pipeline-model-parallel-size " << spread.pipeline << '\n';
-  if (spread.context > 1) text << "--context-parallel-size " << spread.context << '\n';
-  if (spread.expert > 1) text << "--expert-model-parallel-size " << spread.expert << '\n';
+  text << "--tensor-model-parallel-size " << parallelism.tensor << '\n'
+       << "--pipeline-model-parallel-size " << parallelism.pipeline << '\n';
+  if (parallelism.context > 1) text << "--context-parallel-size " << parallelism.context << '\n';
+  if (parallelism.expert > 1) text << "--expert-model-parallel-size " << parallelism.expert << '\n';
   // It is that of all layers where nothing is said.
-  if (spread.tensor > 1 && plan.has_whole_experts()) text << "--expert-tensor-parallel-size 1\n";
-  if (spread.pipeline > 1)
+  if (parallelism.tensor > 1 && plan.has_whole_experts()) text << "--expert-tensor-parallel-size 1\n";
+  if (parallelism.pipeline > 1)
     text << "--pipeline-model-parallel-layout '" << layout_text(plan.row.layout) << "'\n";
   return text.str();
 }
@@ -63,12 +63,12 @@ std::string parallel_flags(const CostedPlan& plan) {
 
 Expected<std::string> megatron_settings(const CostedPlan& plan) {
   PPSIM_RETURN_IF_ERROR(check_interleaving(plan));
-  const Parallelism& spread = plan.spread();
+  const Parallelism& parallelism = plan.parallelism();
   const std::string& schedule = plan.row.choice.schedule;
   std::ostringstream text;
-  text << parallel_flags(plan) << "--micro-batch-size " << spread.microbatch_size << '\n'
-       << "--global-batch-size " << spread.global_batch_size << '\n';
-  if (spread.tensor > 1) text << "--sequence-parallel\n";
+  text << parallel_flags(plan) << "--micro-batch-size " << parallelism.microbatch_size << '\n'
+       << "--global-batch-size " << parallelism.global_batch_size << '\n';
+  if (parallelism.tensor > 1) text << "--sequence-parallel\n";
   text << recompute_flags(plan);
   text << "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n";
   text << "--bf16\n";
@@ -76,10 +76,10 @@ Expected<std::string> megatron_settings(const CostedPlan& plan) {
     text << "# Megatron-LM has no schedule " << schedule
          << ": it runs 1F1B, interleaved where the layout has several stages a rank.\n";
   }
-  if (plan.work.model.kv_lora == 0 && spread.tensor > plan.work.model.kv_heads)
+  if (plan.work.model.kv_lora == 0 && parallelism.tensor > plan.work.model.kv_heads)
     text << "# tp is above the heads of keys and values, which Megatron-Core takes from 0.16 on\n";
   text << "# the stages of each rank: ppsim export megatron\n" << left_out(plan);
-  if (spread.sharded_parameters) text << "# not written: parameters sharded over replicas\n";
+  if (parallelism.sharded_parameters) text << "# not written: parameters sharded over replicas\n";
   return text.str();
 }
 

@@ -7,13 +7,13 @@
 namespace ppsim::planner {
 
 std::string exporting::left_out(const CostedPlan& plan) {
-  if (plan.spread().dtype == DataType::bf16) return "";
+  if (plan.parallelism().dtype == DataType::bf16) return "";
   return "# not written: the number format of products, which is not bf16\n";
 }
 
 Expected<void> exporting::check_key_heads(const CostedPlan& plan, const std::string& framework) {
   const ModelDescription& model = plan.work.model;
-  const int tensor = plan.spread().tensor;
+  const int tensor = plan.parallelism().tensor;
   if (model.kv_lora > 0 || model.kv_heads % tensor == 0) return {};
   return refusal(framework + " divides the heads of keys and values by tp",
                  "--fix tp to a divisor of " + std::to_string(model.kv_heads),

@@ -24,9 +24,9 @@ std::vector<PlacedSchedules> by_placement(PlacedSchedules placed) {
   return groups;
 }
 
-BoundedPlan bounded_plan(const SpreadPlans& plans, const PlacedSchedule& one, LayoutRule layout,
+BoundedPlan bounded_plan(const ParallelismPlans& plans, const PlacedSchedule& one, LayoutRule layout,
                          const std::shared_ptr<const PlacedCosts>& costs) {
-  BoundedPlan plan{plans.spread, costs->of_form(one.form, plans.spread.spread.microbatches()), one.form,
+  BoundedPlan plan{plans.choice, costs->of_form(one.form, plans.choice.parallelism.microbatches()), one.form,
                    costs};
   plan.choice.schedule = std::string(one.choice.info->name);
   plan.choice.chunks = one.choice.chunks;
@@ -35,7 +35,7 @@ BoundedPlan bounded_plan(const SpreadPlans& plans, const PlacedSchedule& one, La
 }
 
 /// Costs are those of a placement, so that its schedules share them.
-std::vector<BoundedPlan> of_placement(const SpreadPlans& plans, PlacedSchedules schedules) {
+std::vector<BoundedPlan> of_placement(const ParallelismPlans& plans, PlacedSchedules schedules) {
   const auto belongs = [&](const PlacedSchedule& one) {
     return !plans.overlaps || one.form.overlaps == *plans.overlaps;
   };
@@ -43,7 +43,7 @@ std::vector<BoundedPlan> of_placement(const SpreadPlans& plans, PlacedSchedules 
   if (std::ranges::none_of(schedules, belongs)) return result;
   std::optional<PipelineLayout> first;
   for (const LayoutRule layout : plans.space.layouts()) {
-    Workload work = workload_of(plans.request, plans.spread);
+    Workload work = workload_of(plans.request, plans.choice);
     work.layout = layout;
     auto costs = analytic_costs(work, schedules.front().placement->pipeline);
     if (!costs) continue;  // a layer for each stage, where there are more stages
@@ -60,7 +60,7 @@ std::vector<BoundedPlan> of_placement(const SpreadPlans& plans, PlacedSchedules 
 
 }  // namespace
 
-std::vector<BoundedPlan> bounded_plans(const SpreadPlans& plans) {
+std::vector<BoundedPlan> bounded_plans(const ParallelismPlans& plans) {
   const std::vector<PlacedSchedules> groups = by_placement(plans.placed);
   std::vector<std::vector<BoundedPlan>> of_groups(groups.size());
   std::atomic<std::size_t> next = 0;

@@ -19,17 +19,17 @@ struct BoundedPlan {
   std::shared_ptr<const PlacedCosts> costs;
 };
 
-/// The plans of one spread.
-struct SpreadPlans {
+/// The plans of one parallelism.
+struct ParallelismPlans {
   const PlanRequest& request;
   const Space& space;
-  const PlanChoice& spread;                ///< its parallelism and recompute
+  const PlanChoice& choice;                ///< its parallelism and recompute
   std::span<const PlacedSchedule> placed;  ///< those of the same placement next to each other
   std::optional<bool> overlaps;            ///< only schedules that do, or do not, overlap F and B
 };
 
 /// Every schedule in every layout, with its bounds; of layouts that come to the same the first counts.
 /// All processors take part. Order: that of `placed`, by placement, then layouts, whatever their number.
-[[nodiscard]] std::vector<BoundedPlan> bounded_plans(const SpreadPlans& plans);
+[[nodiscard]] std::vector<BoundedPlan> bounded_plans(const ParallelismPlans& plans);
 
 }  // namespace ppsim::planner

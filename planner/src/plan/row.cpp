@@ -9,8 +9,8 @@
 namespace ppsim::planner {
 namespace {
 
-Expected<TransportCapabilities> transport_of(const PlanRequest& request, const Parallelism& spread) {
-  const bool launches = spread.tensor > 1 || spread.context > 1 || spread.expert > 1;
+Expected<TransportCapabilities> transport_of(const PlanRequest& request, const Parallelism& parallelism) {
+  const bool launches = parallelism.tensor > 1 || parallelism.context > 1 || parallelism.expert > 1;
   return transport(request.transport.empty() ? "any" : request.transport, launches);
 }
 
@@ -23,11 +23,11 @@ struct PlannedProgram {
 
 Expected<PlannedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
   const Workload work = workload_of(request, choice);
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.parallelism));
   PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
   ScheduleParameters parameters;
-  parameters.ranks = choice.spread.pipeline;
-  parameters.microbatches = choice.spread.microbatches();
+  parameters.ranks = choice.parallelism.pipeline;
+  parameters.microbatches = choice.parallelism.microbatches();
   parameters.chunks = choice.chunks;
   PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name(choice.schedule, parameters, work));
   PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(work, pipeline_of(ir)));
@@ -53,7 +53,7 @@ StepParts parts_of(const SimulatedStep& step) {
 Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
   Workload work = request.work;
   work.cluster.nodes = choice.nodes;
-  work.parallelism = choice.spread;
+  work.parallelism = choice.parallelism;
   work.layout = choice.layout;
   return work;
 }

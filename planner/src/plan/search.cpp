@@ -15,10 +15,10 @@
 namespace ppsim::planner {
 namespace {
 
-/// How much is known of the plans of a node, from a whole spread to one plan.
-enum class Depth : std::uint8_t { spread, schedule, simulated, measured };
+/// How much is known of the plans of a node, from a whole parallelism to one plan.
+enum class Depth : std::uint8_t { parallelism, schedule, simulated, measured };
 
-constexpr std::size_t kMaxTries = 16;  // of one spread, for a first plan
+constexpr std::size_t kMaxTries = 16;  // of one parallelism, for a first plan
 
 /// The objective, and the other of time and memory.
 struct Score {
@@ -31,12 +31,12 @@ struct Score {
 struct Node {
   Score score;
   LowerBound bound;
-  Depth depth = Depth::spread;
+  Depth depth = Depth::parallelism;
   std::uint64_t number = 0;  ///< in the order of making, which decides between equals
   PlanChoice choice;
-  bool overlaps = false;      ///< of a spread: only schedules that overlap F and B
-  std::size_t recompute = 0;  ///< of a spread: index into Space::recomputes
-  Bytes own_peak = 0;         ///< of a spread: what this recompute needs at least
+  bool overlaps = false;      ///< of a parallelism: only schedules that overlap F and B
+  std::size_t recompute = 0;  ///< of a parallelism: index into Space::recomputes
+  Bytes own_peak = 0;         ///< of a parallelism: what this recompute needs at least
   RowForm form;
   std::shared_ptr<const PlacedCosts> costs;
   std::shared_ptr<const PlanRow> row;
@@ -55,15 +55,15 @@ class PlanSearch {
   PlanSearch(const PlanRequest& request, Space space) : request_(request), space_(std::move(space)) {}
 
   Expected<Plan> run() {
-    const Spreads spreads = space_.spreads();
-    plan_.counts.spreads = static_cast<std::int64_t>(spreads.possible.size());
-    for (const GpuSpread& spread : spreads.possible) {
+    const Parallelisms parallelisms = space_.parallelisms();
+    plan_.counts.parallelisms = static_cast<std::int64_t>(parallelisms.possible.size());
+    for (const GpuParallelism& parallelism : parallelisms.possible) {
       if (stopped()) return end(false);
-      add_spread(spread, 0, false);
-      if (hides_exchange()) add_spread(spread, 0, true);
+      add_parallelism(parallelism, 0, false);
+      if (hides_exchange()) add_parallelism(parallelism, 0, true);
     }
     if (made_ == 0 && plan_.counts.misfits == 0) {
-      return refusal_ ? tl::unexpected(*refusal_) : spreads.none("no parallelism is possible");
+      return refusal_ ? tl::unexpected(*refusal_) : parallelisms.none("no parallelism is possible");
     }
     while (!queue_.empty()) {
       const Node node = queue_.top();
@@ -109,7 +109,7 @@ class PlanSearch {
   /// No plan of the node is among the best, nor on the front: all need more of both than one that is there.
   [[nodiscard]] bool is_dominated(const Node& node) const {
     if (!request_.prunes || node.score.second < min_second_) return false;
-    return is_full() || (node.depth != Depth::spread && groups_.contains(group_of(node.choice)));
+    return is_full() || (node.depth != Depth::parallelism && groups_.contains(group_of(node.choice)));
   }
   /// Plans that differ in chunks and layout only: the best stands for them.
   [[nodiscard]] static std::string group_of(const PlanChoice& choice) {
@@ -138,19 +138,19 @@ class PlanSearch {
   /// Schedules that overlap F and B hide the exchange with experts, on one rank too: their bounds are others.
   [[nodiscard]] bool hides_exchange() const { return request_.work.model.experts > 0; }
 
-  void add_spread(const GpuSpread& spread, std::size_t recompute, bool overlaps) {
+  void add_parallelism(const GpuParallelism& parallelism, std::size_t recompute, bool overlaps) {
     Node node{.overlaps = overlaps, .recompute = recompute};
-    node.choice = {.nodes = spread.nodes, .spread = spread.parallelism};
-    node.choice.spread.recompute = space_.recomputes()[recompute];
-    const auto& chain = chain_of(spread.parallelism.pipeline);
-    const Workload work = space_.workload(spread, space_.recomputes()[recompute], LayoutRule::even);
+    node.choice = {.nodes = parallelism.nodes, .parallelism = parallelism.parallelism};
+    node.choice.parallelism.recompute = space_.recomputes()[recompute];
+    const auto& chain = chain_of(parallelism.parallelism.pipeline);
+    const Workload work = space_.workload(parallelism, space_.recomputes()[recompute], LayoutRule::even);
     auto costs = analytic_costs(work, chain->pipeline);
     if (!costs) {
       refusal_ = costs.error();
       return;
     }
     const PlacedCosts placed(work, chain, *std::move(costs));
-    node.bound = placed.of_any_placement(spread.parallelism.microbatches(), overlaps);
+    node.bound = placed.of_any_placement(parallelism.parallelism.microbatches(), overlaps);
     node.own_peak = node.bound.peak;
     // More recompute takes longer and needs less: only its time is bounded by that of less.
     if (recompute + 1 < space_.recomputes().size()) node.bound.peak = 0;
@@ -168,7 +168,7 @@ class PlanSearch {
 
   Expected<void> descend(const Node& node) {
     switch (node.depth) {
-      case Depth::spread:
+      case Depth::parallelism:
         open_spread(node);
         break;
       case Depth::schedule:
@@ -192,11 +192,11 @@ class PlanSearch {
 
   void open_spread(const Node& node) {
     if (node.recompute + 1 < space_.recomputes().size())
-      add_spread({node.choice.nodes, node.choice.spread}, node.recompute + 1, node.overlaps);
+      add_parallelism({node.choice.nodes, node.choice.parallelism}, node.recompute + 1, node.overlaps);
     if (is_too_large(node)) return;
     opened_.clear();
     const auto& placed =
-        placements_.of(space_, node.choice.spread.pipeline, node.choice.spread.microbatches());
+        placements_.of(space_, node.choice.parallelism.pipeline, node.choice.parallelism.microbatches());
     const auto overlaps = hides_exchange() ? std::optional(node.overlaps) : std::nullopt;
     for (BoundedPlan& plan : bounded_plans({request_, space_, node.choice, placed, overlaps}))
       add_plan(std::move(plan));
@@ -227,8 +227,8 @@ class PlanSearch {
 
   [[nodiscard]] static StructureKey key_of(const PlanChoice& choice) {
     const auto info = find_schedule(choice.schedule);
-    return {(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline, choice.spread.microbatches(),
-            choice.spread.recompute.any(Recompute::full)};
+    return {(*info)->name, choice.chunks.value_or(0), choice.parallelism.pipeline,
+            choice.parallelism.microbatches(), choice.parallelism.recompute.any(Recompute::full)};
   }
 
   [[nodiscard]] Expected<AnalyticCosts> costs_of(const Node& node) const {
@@ -330,7 +330,8 @@ class PlanSearch {
   std::int64_t first_score_ = 0;
   std::int64_t min_second_ = std::numeric_limits<std::int64_t>::max();
   std::set<std::string> groups_;  ///< of those in `best`
-  std::vector<Node> opened_;      ///< plans of the spread that was opened last, while none is known that fits
+  std::vector<Node>
+      opened_;  ///< plans of the parallelism that was opened last, while none is known that fits
   std::optional<Node> misfit_;
   std::optional<Error> refusal_;
 };

@@ -173,25 +173,25 @@ ClusterDescription Space::cluster(int nodes) const {
   return cluster;
 }
 
-Workload Space::workload(const GpuSpread& spread, Recompute recompute, LayoutRule layout) const {
+Workload Space::workload(const GpuParallelism& parallelism, Recompute recompute, LayoutRule layout) const {
   Workload work = request_->work;
-  work.cluster.nodes = spread.nodes;
-  work.parallelism = spread.parallelism;
+  work.cluster.nodes = parallelism.nodes;
+  work.parallelism = parallelism.parallelism;
   work.parallelism.recompute = recompute;
   work.layout = layout;
   return work;
 }
 
-void Spreads::refuse(Error error) {
+void Parallelisms::refuse(Error error) {
   if (std::ranges::find(refused, error.message, &Error::message) == refused.end())
     refused.push_back(std::move(error));
 }
 
-void Spreads::refuse(const std::string& message, const std::string& found, const std::string& expected) {
+void Parallelisms::refuse(const std::string& message, const std::string& found, const std::string& expected) {
   refuse({ErrorCode::bad_argument, message, {.found = found, .expected = expected}});
 }
 
-tl::unexpected<Error> Spreads::none(std::string_view message) const {
+tl::unexpected<Error> Parallelisms::none(std::string_view message) const {
   std::string text = std::string(message) + ": ";
   if (refused.size() > 1) {
     for (const Error& error : refused) text += (&error == &refused.front() ? "" : "; ") + to_string(error);
@@ -201,9 +201,9 @@ tl::unexpected<Error> Spreads::none(std::string_view message) const {
   return make_error(ErrorCode::bad_argument, text + reason.message, reason.place);
 }
 
-Spreads Space::spreads() const {
-  Spreads result;
-  for (const int nodes : nodes_) add_spreads(nodes, result);
+Parallelisms Space::parallelisms() const {
+  Parallelisms result;
+  for (const int nodes : nodes_) add_parallelisms(nodes, result);
   return result;
 }
 
@@ -218,41 +218,42 @@ bool Space::is_asked(const Parallelism& groups) const {
   return (groups.tensor == 1 || counts_.contains("tp")) && (groups.context == 1 || counts_.contains("cp"));
 }
 
-void Space::add_spreads(int nodes, Spreads& spreads) const {
+void Space::add_parallelisms(int nodes, Parallelisms& parallelisms) const {
   const ClusterDescription own = cluster(nodes);
   const int gpus = own.gpu_count();
   Parallelism groups = request_->work.parallelism;
   for (const int tp : values("tp", divisors(gpus))) {
     groups.tensor = tp;
     if (gpus % tp != 0) {
-      spreads.refuse(kNotOfGpus, product_text({{"tp", tp}}), "a divisor of " + std::to_string(gpus));
+      parallelisms.refuse(kNotOfGpus, product_text({{"tp", tp}}), "a divisor of " + std::to_string(gpus));
       continue;
     }
     for (const int cp : values("cp", divisors(gpus / tp))) {
       groups.context = cp;
       if (gpus / tp % cp == 0) {
-        add_with_pipeline(own, groups, spreads);
+        add_with_pipeline(own, groups, parallelisms);
       } else if (is_asked(groups)) {
-        spreads.refuse(kNotOfGpus, product_text({{"tp", tp}, {"cp", cp}}),
-                       "a divisor of " + std::to_string(gpus));
+        parallelisms.refuse(kNotOfGpus, product_text({{"tp", tp}, {"cp", cp}}),
+                            "a divisor of " + std::to_string(gpus));
       }
     }
   }
 }
 
-void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism groups, Spreads& spreads) const {
+void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism groups,
+                              Parallelisms& parallelisms) const {
   const int gpus = cluster.gpu_count();
   const int left = gpus / groups.tensor / groups.context;
   for (const int pp : values("pp", divisors(left))) {
     const std::string own = product_text({{"tp", groups.tensor}, {"cp", groups.context}, {"pp", pp}});
     if (left % pp != 0) {
-      if (is_asked(groups)) spreads.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
+      if (is_asked(groups)) parallelisms.refuse(kNotOfGpus, own, "a divisor of " + std::to_string(gpus));
     } else if (pp > request_->work.model.layers && (counts_.contains("pp") || allows("dp", left / pp))) {
-      spreads.refuse("a pipeline has at most as many ranks as layers", "pp=" + std::to_string(pp),
-                     "at most " + std::to_string(request_->work.model.layers));
+      parallelisms.refuse("a pipeline has at most as many ranks as layers", "pp=" + std::to_string(pp),
+                          "at most " + std::to_string(request_->work.model.layers));
     } else if (!allows("dp", left / pp)) {
-      if (spreads.unfilled) continue;
-      spreads.unfilled =
+      if (parallelisms.unfilled) continue;
+      parallelisms.unfilled =
           Error{ErrorCode::bad_argument,
                 "tp x pp x dp x cp must be the number of GPUs of the cluster",
                 {.found = own + (own.empty() ? "" : ", ") + "dp=" + std::to_string(counts_.at("dp").front()),
@@ -260,34 +261,34 @@ void Space::add_with_pipeline(const ClusterDescription& cluster, Parallelism gro
     } else {
       groups.pipeline = pp;
       groups.data = left / pp;
-      add_with_groups(cluster, groups, spreads);
+      add_with_groups(cluster, groups, parallelisms);
     }
   }
 }
 
 void Space::add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
-                            Spreads& spreads) const {
+                            Parallelisms& parallelisms) const {
   const ModelDescription& model = request_->work.model;
   const int members = groups.tensor * groups.context * groups.data;
   const std::vector<int> sizes = powers_of_two(std::max(1, groups.global_batch_size / groups.data));
   for (const int ep : values("ep", model.experts > 0 ? divisors(members) : std::vector{1})) {
     if (ep > 1 && model.experts == 0) {
-      spreads.refuse("ep needs a model with experts", "ep=" + std::to_string(ep), "ep=1");
+      parallelisms.refuse("ep needs a model with experts", "ep=" + std::to_string(ep), "ep=1");
       continue;
     }
     for (const int size : values("microbatch-size", sizes)) {
-      Parallelism spread = groups;
-      spread.expert = ep;
-      spread.microbatch_size = size;
-      if (const auto good = check_parallelism(spread, model, cluster); !good) {
-        spreads.refuse(good.error());
+      Parallelism parallelism = groups;
+      parallelism.expert = ep;
+      parallelism.microbatch_size = size;
+      if (const auto good = check_parallelism(parallelism, model, cluster); !good) {
+        parallelisms.refuse(good.error());
         continue;
       }
       for (const DataType type : types_) {
         for (const bool sharded : sharded_) {
-          spread.dtype = type;
-          spread.sharded_parameters = sharded;
-          spreads.possible.push_back({cluster.nodes, spread});
+          parallelism.dtype = type;
+          parallelism.sharded_parameters = sharded;
+          parallelisms.possible.push_back({cluster.nodes, parallelism});
         }
       }
     }

@@ -9,8 +9,8 @@
 
 namespace ppsim::planner {
 
-/// A way to spread a model over GPUs, but for schedule, layout and recompute.
-struct GpuSpread {
+/// A parallelism, and what goes with it, but for schedule, layout and recompute.
+struct GpuParallelism {
   int nodes = 1;
   Parallelism parallelism;
 };
@@ -21,9 +21,9 @@ struct ScheduleChoice {
   std::optional<int> chunks;
 };
 
-/// The ways to spread a model, and why others are none.
-struct Spreads {
-  std::vector<GpuSpread> possible;
+/// The parallelisms of a model that are possible, and why others are not.
+struct Parallelisms {
+  std::vector<GpuParallelism> possible;
   std::vector<Error> refused;     ///< the first of each message
   std::optional<Error> unfilled;  ///< the first of fixed values that fill other GPUs than there are
 
@@ -41,14 +41,15 @@ class Space {
   [[nodiscard]] static Expected<Space> make(const PlanRequest& request);
 
   /// All that check_parallelism accepts, in a fixed order.
-  [[nodiscard]] Spreads spreads() const;
+  [[nodiscard]] Parallelisms parallelisms() const;
   /// From the one whose steps are shortest on.
   [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
   /// Of a pipeline of so many ranks. One rank has one schedule.
   [[nodiscard]] std::vector<ScheduleChoice> schedules(int ranks) const;
   [[nodiscard]] ClusterDescription cluster(int nodes) const;
-  [[nodiscard]] Workload workload(const GpuSpread& spread, Recompute recompute, LayoutRule layout) const;
+  [[nodiscard]] Workload workload(const GpuParallelism& parallelism, Recompute recompute,
+                                  LayoutRule layout) const;
 
  private:
   explicit Space(const PlanRequest& request) : request_(&request) {}
@@ -58,9 +59,11 @@ class Space {
   [[nodiscard]] bool allows(const std::string& key, int value) const;
   [[nodiscard]] std::vector<int> values(const std::string& key, const std::vector<int>& searched) const;
   [[nodiscard]] bool is_asked(const Parallelism& groups) const;
-  void add_spreads(int nodes, Spreads& spreads) const;
-  void add_with_pipeline(const ClusterDescription& cluster, Parallelism groups, Spreads& spreads) const;
-  void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups, Spreads& spreads) const;
+  void add_parallelisms(int nodes, Parallelisms& parallelisms) const;
+  void add_with_pipeline(const ClusterDescription& cluster, Parallelism groups,
+                         Parallelisms& parallelisms) const;
+  void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
+                       Parallelisms& parallelisms) const;
   void add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const;
 
   const PlanRequest* request_;

@@ -39,20 +39,20 @@ Expected<std::map<std::string, std::vector<std::string>>> items_of(std::string_v
 
 /// How a choice says each of its parts.
 std::vector<std::pair<std::string, std::string>> words_of(const PlanChoice& choice) {
-  const Parallelism& spread = choice.spread;
+  const Parallelism& parallelism = choice.parallelism;
   return {{"nodes", std::to_string(choice.nodes)},
           {"schedule", choice.schedule},
           {"chunks", choice.chunks ? std::to_string(*choice.chunks) : "as many as it has"},
-          {"tp", std::to_string(spread.tensor)},
-          {"pp", std::to_string(spread.pipeline)},
-          {"dp", std::to_string(spread.data)},
-          {"cp", std::to_string(spread.context)},
-          {"ep", std::to_string(spread.expert)},
-          {"microbatch size", std::to_string(spread.microbatch_size)},
-          {"recompute", as_text(spread.recompute)},
+          {"tp", std::to_string(parallelism.tensor)},
+          {"pp", std::to_string(parallelism.pipeline)},
+          {"dp", std::to_string(parallelism.data)},
+          {"cp", std::to_string(parallelism.context)},
+          {"ep", std::to_string(parallelism.expert)},
+          {"microbatch size", std::to_string(parallelism.microbatch_size)},
+          {"recompute", as_text(parallelism.recompute)},
           {"layout", std::string(layout_rule_name(choice.layout))},
-          {"dtype", std::string(data_type_name(spread.dtype))},
-          {"fsdp", spread.sharded_parameters ? "on" : "off"}};
+          {"dtype", std::string(data_type_name(parallelism.dtype))},
+          {"fsdp", parallelism.sharded_parameters ? "on" : "off"}};
 }
 
 }  // namespace
@@ -80,15 +80,15 @@ Expected<PlanObjective> plan_objective(std::string_view name) {
 std::ostream& operator<<(std::ostream& out, const PlanChoice& choice) {
   out << choice.schedule;
   if (choice.chunks) out << " v" << *choice.chunks;
-  const Parallelism& spread = choice.spread;
-  out << ", TP" << spread.tensor << " PP" << spread.pipeline << " DP" << spread.data;
-  if (spread.context > 1) out << " CP" << spread.context;
-  if (spread.expert > 1) out << " EP" << spread.expert;
-  out << ", microbatch " << spread.microbatch_size;
-  if (spread.recompute != StageRecompute()) out << ", recompute " << spread.recompute;
+  const Parallelism& parallelism = choice.parallelism;
+  out << ", TP" << parallelism.tensor << " PP" << parallelism.pipeline << " DP" << parallelism.data;
+  if (parallelism.context > 1) out << " CP" << parallelism.context;
+  if (parallelism.expert > 1) out << " EP" << parallelism.expert;
+  out << ", microbatch " << parallelism.microbatch_size;
+  if (parallelism.recompute != StageRecompute()) out << ", recompute " << parallelism.recompute;
   if (choice.layout != LayoutRule::even) out << ", layout " << layout_rule_name(choice.layout);
-  if (spread.dtype != DataType::bf16) out << ", " << data_type_name(spread.dtype);
-  if (spread.sharded_parameters) out << ", fsdp";
+  if (parallelism.dtype != DataType::bf16) out << ", " << data_type_name(parallelism.dtype);
+  if (parallelism.sharded_parameters) out << ", fsdp";
   return out;
 }
 
@@ -109,11 +109,12 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
   const std::vector<std::string> chunk_words = chunks ? items.at("chunks") : std::vector<std::string>();
   for (auto& [key, values] : items) only.fixed[key] = values;
   PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(only));
-  const Spreads spreads = space.spreads();
-  if (spreads.possible.empty())
-    return spreads.none("no parallelism of these GPUs and this batch has " + std::string(text));
-  PlanChoice choice{.nodes = spreads.possible.front().nodes, .spread = spreads.possible.front().parallelism};
-  choice.spread.recompute = space.recomputes().front();
+  const Parallelisms parallelisms = space.parallelisms();
+  if (parallelisms.possible.empty())
+    return parallelisms.none("no parallelism of these GPUs and this batch has " + std::string(text));
+  PlanChoice choice{.nodes = parallelisms.possible.front().nodes,
+                    .parallelism = parallelisms.possible.front().parallelism};
+  choice.parallelism.recompute = space.recomputes().front();
   choice.layout = space.layouts().front();
   choice.schedule = only.fixed["schedule"].front();
   if (chunks) choice.chunks = std::stoi(chunk_words.front());

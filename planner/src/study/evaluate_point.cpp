@@ -37,32 +37,33 @@ class PointWords {
   const std::map<std::string, std::string>& values_;
 };
 
-Expected<void> read_spread(const PointWords& words, Parallelism& spread) {
-  const std::vector<std::pair<const char*, int*>> counts = {{"tp", &spread.tensor},
-                                                            {"pp", &spread.pipeline},
-                                                            {"cp", &spread.context},
-                                                            {"ep", &spread.expert},
-                                                            {"microbatch_size", &spread.microbatch_size},
-                                                            {"global_batch_size", &spread.global_batch_size}};
+Expected<void> read_spread(const PointWords& words, Parallelism& parallelism) {
+  const std::vector<std::pair<const char*, int*>> counts = {
+      {"tp", &parallelism.tensor},
+      {"pp", &parallelism.pipeline},
+      {"cp", &parallelism.context},
+      {"ep", &parallelism.expert},
+      {"microbatch_size", &parallelism.microbatch_size},
+      {"global_batch_size", &parallelism.global_batch_size}};
   for (const auto& [name, value] : counts) {
     PPSIM_ASSIGN_OR_RETURN(const auto number, words.count(name, 1));
     *value = number;
   }
   if (words.has("sequence_length")) {
     PPSIM_ASSIGN_OR_RETURN(const auto length, words.count("sequence_length", 1));
-    spread.sequence = length;
+    parallelism.sequence = length;
   }
   const std::string fsdp = words.text("fsdp", "false");
-  spread.sharded_parameters = fsdp == "true" || fsdp == "on";
-  if (spread.sharded_parameters || fsdp == "false" || fsdp == "off") return {};
+  parallelism.sharded_parameters = fsdp == "true" || fsdp == "on";
+  if (parallelism.sharded_parameters || fsdp == "false" || fsdp == "off") return {};
   return make_error(ErrorCode::bad_argument, "fsdp is on or off",
                     {.found = fsdp, .expected = "on, off, true or false"});
 }
 
 /// As many replicas as the GPUs leave, where none are said.
-Expected<int> replicas_of(const PointWords& words, const Parallelism& spread, int gpus) {
+Expected<int> replicas_of(const PointWords& words, const Parallelism& parallelism, int gpus) {
   if (words.has("dp")) return words.count("dp", 1);
-  const std::int64_t others = std::int64_t{spread.tensor} * spread.pipeline * spread.context;
+  const std::int64_t others = std::int64_t{parallelism.tensor} * parallelism.pipeline * parallelism.context;
   if (gpus % others == 0) return static_cast<int>(gpus / others);
   return make_error(ErrorCode::bad_argument, "tp x pp x cp must divide the number of GPUs",
                     {.found = std::to_string(others), .expected = "a divisor of " + std::to_string(gpus)});
@@ -88,11 +89,12 @@ Expected<PlannedPoint> planned_point(const StudyPoint& point) {
   PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_from_words(words.text("recompute", "none")));
   asked.parallelism.recompute = recompute.stages;
   asked.checkpoints = recompute.checkpoints;
-  PPSIM_ASSIGN_OR_RETURN(auto work, unspread_workload(asked));
+  PPSIM_ASSIGN_OR_RETURN(auto work, workload_to_search(asked));
   PPSIM_ASSIGN_OR_RETURN(const auto replicas, replicas_of(words, work.parallelism, work.cluster.gpu_count()));
   work.parallelism.data = replicas;
   PlannedPoint planned;
-  planned.choice = {.nodes = nodes, .spread = work.parallelism, .schedule = words.text("schedule", "1f1b")};
+  planned.choice = {
+      .nodes = nodes, .parallelism = work.parallelism, .schedule = words.text("schedule", "1f1b")};
   if (words.has("chunks")) {
     PPSIM_ASSIGN_OR_RETURN(const auto chunks, words.count("chunks", 1));
     planned.choice.chunks = chunks;
@@ -137,11 +139,11 @@ struct PointEvaluator::State {
     PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
     PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(choice.schedule));
     const auto placed =
-        placements.one({info, choice.chunks}, choice.spread.pipeline, choice.spread.microbatches());
+        placements.one({info, choice.chunks}, choice.parallelism.pipeline, choice.parallelism.microbatches());
     if (!placed || info->uses_costs || info->forward_only) return Bytes{0};
     PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, placed->placement->pipeline));
-    const StructureKey key{info->name, choice.chunks.value_or(0), choice.spread.pipeline,
-                           choice.spread.microbatches(), false};
+    const StructureKey key{info->name, choice.chunks.value_or(0), choice.parallelism.pipeline,
+                           choice.parallelism.microbatches(), false};
     PPSIM_ASSIGN_OR_RETURN(const auto moments, structures.moments(key, costs.tables.costs));
     return PlacedCosts(work, placed->placement, std::move(costs)).peak_of(*moments);
   }

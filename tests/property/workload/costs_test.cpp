@@ -21,11 +21,11 @@ Workload random_workload(int pipeline) {
   workload.cluster =
       cluster_from_name(*rc::gen::element<std::string>("dgx-h100", "dgx-b200"), pipeline).value();
   const int tensor = *rc::gen::element(1, 2, 4, 8);
-  Parallelism& spread = workload.parallelism;
-  spread = {.tensor = tensor, .pipeline = pipeline, .data = 8 / tensor, .sequence = 4096};
-  spread.expert = workload.model.experts > 0 ? *rc::gen::element(1, 8) : 1;
-  spread.microbatch_size = *rc::gen::element(1, 2, 4);
-  spread.global_batch_size = spread.data * spread.microbatch_size * 8;
+  Parallelism& parallelism = workload.parallelism;
+  parallelism = {.tensor = tensor, .pipeline = pipeline, .data = 8 / tensor, .sequence = 4096};
+  parallelism.expert = workload.model.experts > 0 ? *rc::gen::element(1, 8) : 1;
+  parallelism.microbatch_size = *rc::gen::element(1, 2, 4);
+  parallelism.global_batch_size = parallelism.data * parallelism.microbatch_size * 8;
   const auto stacks = stack_presets();
   workload.stack = stacks[*rc::gen::inRange<std::size_t>(0, stacks.size())];
   workload.stack.split_experts = false;

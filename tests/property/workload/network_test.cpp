@@ -17,7 +17,7 @@ constexpr double kRounding = 1 + 1e-12;
 
 struct NetworkCase {
   ClusterDescription cluster;
-  Parallelism spread;
+  Parallelism parallelism;
   int split = 1;  ///< GPUs that share an expert
   double bytes = 0;
   double experts_per_token = 1;
@@ -27,28 +27,28 @@ struct NetworkCase {
 /// network, also where that takes a token once and NVLink each of its copies.
 NetworkCase random_case() {
   NetworkCase result;
-  Parallelism& spread = result.spread;
-  spread = {.tensor = *rc::gen::element(1, 2, 3, 4, 8),
-            .pipeline = *rc::gen::inRange(1, 7),
-            .data = *rc::gen::inRange(1, 13),
-            .context = *rc::gen::element(1, 1, 2, 3),
-            .rank_order = *rc::gen::element(RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp)};
-  if (*rc::gen::inRange(0, 3) == 0) result.split = spread.tensor;
-  const int ranks = spread.tensor * spread.context * spread.data / result.split;
+  Parallelism& parallelism = result.parallelism;
+  parallelism = {.tensor = *rc::gen::element(1, 2, 3, 4, 8),
+                 .pipeline = *rc::gen::inRange(1, 7),
+                 .data = *rc::gen::inRange(1, 13),
+                 .context = *rc::gen::element(1, 1, 2, 3),
+                 .rank_order = *rc::gen::element(RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp)};
+  if (*rc::gen::inRange(0, 3) == 0) result.split = parallelism.tensor;
+  const int ranks = parallelism.tensor * parallelism.context * parallelism.data / result.split;
   std::vector<int> sizes;
   for (int size = 1; size <= ranks; ++size) {
     if (ranks % size == 0) sizes.push_back(size);
   }
-  spread.expert = *rc::gen::elementOf(sizes);
+  parallelism.expert = *rc::gen::elementOf(sizes);
   result.bytes = *rc::gen::inRange(1, 1 << 30);
   result.experts_per_token = *rc::gen::inRange(1, 9);
   const double node = *rc::gen::inRange(1, 100);
   // One node for all, so that its domains have the sizes set here.
   result.cluster = {.node = {.name = "custom",
                              .gpu = "custom",
-                             .gpus = spread.gpus(),
-                             .nvlink_domain = *rc::gen::inRange(1, spread.gpus() + 1),
-                             .node_gbytes = node * spread.gpus()},
+                             .gpus = parallelism.gpus(),
+                             .nvlink_domain = *rc::gen::inRange(1, parallelism.gpus() + 1),
+                             .node_gbytes = node * parallelism.gpus()},
                     .gpu = {.name = "custom", .nvlink_gbytes = node * *rc::gen::inRange(9, 40)},
                     .nodes = 1};
   return result;
@@ -56,7 +56,7 @@ NetworkCase random_case() {
 
 /// Of every collective of a step, and every exchange and transfer.
 std::vector<double> times_of(const NetworkCase& of, const OperatorTable* table = nullptr) {
-  const Network network(of.cluster, of.spread, table);
+  const Network network(of.cluster, of.parallelism, table);
   std::vector<double> times;
   times.push_back(network.expert_exchange(network.expert(of.split), of.bytes, of.experts_per_token));
   for (const RankGroup& group : {network.tensor(), network.context(), network.replicas(),
@@ -65,7 +65,7 @@ std::vector<double> times_of(const NetworkCase& of, const OperatorTable* table =
                                       CollectiveKind::all_reduce, CollectiveKind::all_to_all})
       times.push_back(network.collective(kind, group, of.bytes));
   }
-  for (int rank = 1; rank < of.spread.pipeline; ++rank)
+  for (int rank = 1; rank < of.parallelism.pipeline; ++rank)
     times.push_back(network.between(RankId(rank - 1), RankId(rank), of.bytes));
   return times;
 }
@@ -82,7 +82,7 @@ RC_GTEST_PROP(NetworkTimes, LargerDomainsAreNotSlower, ()) {
   drawn.cluster.node.nvlink_domain *= *rc::gen::inRange(2, 9);
   drawn.cluster.node.gpus = std::max(drawn.cluster.node.gpus, drawn.cluster.node.nvlink_domain);
   drawn.cluster.node.node_gbytes =
-      *drawn.cluster.node.node_gbytes / drawn.spread.gpus() * drawn.cluster.node.gpus;
+      *drawn.cluster.node.node_gbytes / drawn.parallelism.gpus() * drawn.cluster.node.gpus;
   expect_none_longer(times_of(drawn), slower);
 }
 
@@ -108,29 +108,29 @@ RC_GTEST_PROP(NetworkTimes, MoreBytesAreNotFaster, ()) {
 /// Also with measured times of NVLink, unless no two GPUs of a group are connected by it.
 RC_GTEST_PROP(NetworkTimes, AnExchangeIsNotFasterThanNvlink, ()) {
   NetworkCase drawn = random_case();
-  const RankGroup group = Network(drawn.cluster, drawn.spread, nullptr).expert(drawn.split);
+  const RankGroup group = Network(drawn.cluster, drawn.parallelism, nullptr).expert(drawn.split);
   if (group.domains == group.members) return;
   const OperatorTable* table = operator_table(*rc::gen::element("h100_sxm", "gb200"));
   const double slower = times_of(drawn, table).front();
-  drawn.cluster.node.nvlink_domain = drawn.spread.gpus();
+  drawn.cluster.node.nvlink_domain = drawn.parallelism.gpus();
   RC_ASSERT(times_of(drawn, table).front() <= slower * kRounding);
 }
 
 /// GPU by GPU.
 RC_GTEST_PROP(NetworkTimes, GroupsAreThoseOfTheirGpus, ()) {
   const NetworkCase drawn = random_case();
-  const Parallelism& spread = drawn.spread;
-  const int inner = spread.tensor * spread.context;
-  const bool apart = spread.rank_order == RankOrder::tp_cp_pp_dp;
+  const Parallelism& parallelism = drawn.parallelism;
+  const int inner = parallelism.tensor * parallelism.context;
+  const bool apart = parallelism.rank_order == RankOrder::tp_cp_pp_dp;
   const auto domain_of = [&](int stage, int rank) {
     const int replica = rank / inner;
-    const int at = apart ? replica * spread.pipeline + stage : stage * spread.data + replica;
+    const int at = apart ? replica * parallelism.pipeline + stage : stage * parallelism.data + replica;
     return (at * inner + rank % inner) / drawn.cluster.node.nvlink_domain;
   };
   const auto worst_of = [&](int step, int members) {
     RankGroup worst{members, members, 1};
-    for (int stage = 0; stage < spread.pipeline; ++stage) {
-      for (int first = 0; first < inner * spread.data; ++first) {
+    for (int stage = 0; stage < parallelism.pipeline; ++stage) {
+      for (int first = 0; first < inner * parallelism.data; ++first) {
         if (first / step % members != 0) continue;
         std::map<int, int> sizes;  // of the group's domains
         for (int i = 0; i < members; ++i) ++sizes[domain_of(stage, first + i * step)];
@@ -145,14 +145,14 @@ RC_GTEST_PROP(NetworkTimes, GroupsAreThoseOfTheirGpus, ()) {
     RC_ASSERT(group.per_domain == worst.per_domain);
     RC_ASSERT(group.domains == worst.domains);
   };
-  const Network network(drawn.cluster, spread, nullptr);
-  expect(network.tensor(), worst_of(1, spread.tensor));
-  expect(network.context(), worst_of(spread.tensor, spread.context));
-  expect(network.replicas(), worst_of(spread.tensor, spread.context * spread.data));
-  expect(network.expert(drawn.split), worst_of(drawn.split, spread.expert));
-  const int copy = spread.expert * drawn.split;
-  if (spread.expert > 1)
-    expect(network.expert_replicas(drawn.split), worst_of(copy, inner * spread.data / copy));
+  const Network network(drawn.cluster, parallelism, nullptr);
+  expect(network.tensor(), worst_of(1, parallelism.tensor));
+  expect(network.context(), worst_of(parallelism.tensor, parallelism.context));
+  expect(network.replicas(), worst_of(parallelism.tensor, parallelism.context * parallelism.data));
+  expect(network.expert(drawn.split), worst_of(drawn.split, parallelism.expert));
+  const int copy = parallelism.expert * drawn.split;
+  if (parallelism.expert > 1)
+    expect(network.expert_replicas(drawn.split), worst_of(copy, inner * parallelism.data / copy));
 }
 
 }  // namespace

@@ -96,11 +96,11 @@ TEST(Checkpoint, GpusThatShareExpertsWriteThemWhereOneReplicaWrites) {
   EXPECT_NEAR(together.gpu_bytes - apart.gpu_bytes, experts * 7 / 8, 1e-6 * experts);
   EXPECT_EQ(apart.bytes, together.bytes);
   EXPECT_EQ(apart.writing_nodes, 4);
-  Workload spread = mixture(1);
-  spread.parallelism.rank_order = RankOrder::tp_cp_pp_dp;
-  EXPECT_EQ(cost_of(spread, plan).writing_nodes, 1);
-  spread.parallelism.expert = 4;  // two replicas of each stage are on a node
-  EXPECT_EQ(cost_of(spread, plan).writing_nodes, 2);
+  Workload close = mixture(1);
+  close.parallelism.rank_order = RankOrder::tp_cp_pp_dp;
+  EXPECT_EQ(cost_of(close, plan).writing_nodes, 1);
+  close.parallelism.expert = 4;  // two replicas of each stage are on a node
+  EXPECT_EQ(cost_of(close, plan).writing_nodes, 2);
 }
 
 TEST(Checkpoint, ContextRanksOfTheFirstReplicaDoNotWrite) {

@@ -143,8 +143,8 @@ ClusterDescription two_nodes() {
 
 TEST(Network, GroupsShareTheLinksOfTheirNodes) {
   const ClusterDescription cluster = two_nodes();
-  const Parallelism spread{.tensor = 2, .data = 4};
-  const Network network(cluster, spread, nullptr);
+  const Parallelism parallelism{.tensor = 2, .data = 4};
+  const Network network(cluster, parallelism, nullptr);
   EXPECT_EQ(network.tensor().per_domain, 2);
   EXPECT_EQ(network.replicas().members, 4);
   EXPECT_EQ(network.replicas().per_domain, 2) << "GPUs 0, 2 | 4, 6";
@@ -192,8 +192,8 @@ TEST(Network, SwitchesSumAsFastAsMeasured) {
 /// Tensor parallelism over more than a domain goes over the network.
 TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
   const ClusterDescription cluster = two_nodes();
-  const Parallelism spread{.tensor = 8};
-  const Network network(cluster, spread, nullptr);
+  const Parallelism parallelism{.tensor = 8};
+  const Network network(cluster, parallelism, nullptr);
   EXPECT_EQ(network.tensor().per_domain, 4);
   const double links = std::min(4 * FittedConstants().network_efficiency * 25e9, kNvlinkEfficiency * 100e9);
   EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_gather, network.tensor(), 1e9),
@@ -203,8 +203,8 @@ TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
 /// Experts within an NVLink domain take none of the network, and a token goes to a node once.
 TEST(Network, ExpertsOfADomainExchangeOverNvlink) {
   const ClusterDescription cluster = two_nodes();
-  const auto exchange = [&](const Parallelism& spread) {
-    const Network network(cluster, spread, nullptr);
+  const auto exchange = [&](const Parallelism& parallelism) {
+    const Network network(cluster, parallelism, nullptr);
     return network.expert_exchange(network.expert(1), 1e9, 2);
   };
   const Parallelism near{.data = 8, .expert = 4};
@@ -232,7 +232,7 @@ void expect_group(const RankGroup& group, const RankGroup& expected, const char*
 
 TEST(Network, AGroupIsTheWorstOfItsKind) {
   const ClusterDescription cluster = nodes_of_six(8);
-  const auto network = [&](const Parallelism& spread) { return Network(cluster, spread, nullptr); };
+  const auto network = [&](const Parallelism& parallelism) { return Network(cluster, parallelism, nullptr); };
   expect_group(network({.tensor = 4, .pipeline = 12}).tensor(), {4, 2, 2},
                "GPUs 4, 5 | 6, 7 of a later stage");
   expect_group(network({.tensor = 4, .data = 12}).tensor(), {4, 2, 2}, "of a later replica");
@@ -248,8 +248,8 @@ TEST(Network, AGroupIsTheWorstOfItsKind) {
 /// GPUs 5 | 6, which one pipeline of two has.
 TEST(Network, RanksAreAsFarApartAsInTheWorstReplica) {
   const ClusterDescription cluster = nodes_of_six(2);
-  const auto between = [&](const Parallelism& spread) {
-    return Network(cluster, spread, nullptr).between(RankId(0), RankId(1), 1e9);
+  const auto between = [&](const Parallelism& parallelism) {
+    return Network(cluster, parallelism, nullptr).between(RankId(0), RankId(1), 1e9);
   };
   const double network = kNetworkLatency + 1e9 / (FittedConstants().network_efficiency * 100e9 / 6);
   const double nvlink = kNvlinkLatency + 1e9 / (kNvlinkEfficiency * 100e9);
@@ -264,8 +264,8 @@ TEST(Network, RanksAreAsFarApartAsInTheWorstReplica) {
 /// The GPU that is alone in its domain gets what the 7 others have for it, and nothing twice.
 TEST(Network, ExpertsWaitForTheGpuWithTheFewestNeighbours) {
   const ClusterDescription cluster = nodes_of_six(7);
-  const Parallelism spread{.pipeline = 3, .data = 14, .expert = 7};
-  const Network network(cluster, spread, nullptr);
+  const Parallelism parallelism{.pipeline = 3, .data = 14, .expert = 7};
+  const Network network(cluster, parallelism, nullptr);
   expect_group(network.expert(1), {7, 1, 2}, "0 to 5 | 6");
   const double rate = FittedConstants().network_efficiency * 100e9 / 6;
   EXPECT_DOUBLE_EQ(network.expert_exchange(network.expert(1), 7e9, 1), 2 * kNetworkLatency + 6e9 / rate);
@@ -275,8 +275,8 @@ TEST(Network, ExpertsWaitForTheGpuWithTheFewestNeighbours) {
 TEST(Network, ExpertsOfSeveralDomainsAreNotFasterThanNvlink) {
   ClusterDescription cluster = two_nodes();
   cluster.node.node_gbytes = 400;
-  const Parallelism spread{.data = 8, .expert = 8};
-  const Network network(cluster, spread, nullptr);
+  const Parallelism parallelism{.data = 8, .expert = 8};
+  const Network network(cluster, parallelism, nullptr);
   EXPECT_DOUBLE_EQ(network.expert_exchange(network.expert(1), 1e9, 8),
                    kNvlinkLatency + 0.875 * 1e9 / (kNvlinkEfficiency * 100e9));
 }

@@ -5,7 +5,7 @@
 namespace ppsim::workload {
 LayerMemory::LayerMemory(const Workload& workload, double tokens)
     : model_(with_whole_heads(workload)),
-      spread_(workload.parallelism),
+      parallelism_(workload.parallelism),
       stack_(workload.stack),
       tokens_(tokens) {}
 
@@ -23,18 +23,18 @@ void LayerMemory::add_parameters(std::int64_t layer, LayerWork& work) const {
   const auto all = static_cast<double>(layer_parameters(model_, layer));
   const double experts =
       is_mixture(layer) ? static_cast<double>(model_.experts * mlp_parameters(model_, model_.moe_ffn)) : 0;
-  work.parameters = (all - experts) / spread_.tensor;
+  work.parameters = (all - experts) / parallelism_.tensor;
   // Experts with a group of their own are split over the tensor-parallel one only where the stack does it.
-  const bool apart = spread_.expert > 1 && !stack_.split_experts;
-  work.expert_parameters = experts / spread_.expert / (apart ? 1 : spread_.tensor);
+  const bool apart = parallelism_.expert > 1 && !stack_.split_experts;
+  work.expert_parameters = experts / parallelism_.expert / (apart ? 1 : parallelism_.tensor);
 }
 
 /// Bytes of a weight beside those in bf16: copies for the product and for that with its transpose, which
 /// stand for the weight itself where the optimizer makes them. Gathered weights are quantised when they are
 /// used.
 double LayerMemory::quantised_copies() const {
-  if (spread_.dtype == DataType::bf16 || spread_.sharded_parameters) return 0;
-  const double copies = 2 * operand_bytes(spread_.dtype);
+  if (parallelism_.dtype == DataType::bf16 || parallelism_.sharded_parameters) return 0;
+  const double copies = 2 * operand_bytes(parallelism_.dtype);
   switch (stack_.weights) {
     case QuantisedWeights::transient:
       return 0;
@@ -47,7 +47,7 @@ double LayerMemory::quantised_copies() const {
 }
 
 LayerWork LayerMemory::layer(std::int64_t layer) const {
-  const double tp = spread_.tensor;
+  const double tp = parallelism_.tensor;
   const double own = stack_.sequence_parallel ? tp : 1;  // parts that norms and residuals are split into
   const auto hidden = static_cast<double>(model_.hidden);
   const auto heads = static_cast<double>(model_.heads);
@@ -58,8 +58,8 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   LayerWork work;
   // Inputs of products, as they are quantised for the weight gradient. Below bf16 attention's backward has
   // its own output besides.
-  const double operand = operand_bytes(spread_.dtype);
-  const double output = spread_.dtype == DataType::bf16 ? 0 : query;
+  const double operand = operand_bytes(parallelism_.dtype);
+  const double output = parallelism_.dtype == DataType::bf16 ? 0 : query;
   const bool clamps = model_.clamped_gates && is_mixture(layer) && !stack_.fused_experts && !stack_.compiled;
   const double gates = (stack_.quantised_gates ? operand : kBf16) * (clamps ? 2 : 1) * gate * channels;
   work.saved_for_weight = operand * tokens_ * (2 * hidden / own + (query + channels) / tp);
@@ -76,7 +76,8 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   }
   if (stack_.attention == AttentionKernel::unfused) {
     // Scores, their softmax, and a mask of dropout (2205.05198, section 4.1: 5 a s^2 b bytes).
-    const auto sequence = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
+    const auto sequence =
+        static_cast<double>(parallelism_.sequence > 0 ? parallelism_.sequence : model_.sequence);
     work.core_saved = 5 * heads / tp * sequence * tokens_;
     work.saved_for_input += work.core_saved;
   }
@@ -91,19 +92,21 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
 LayerWork LayerMemory::prediction_layer() const {
   LayerWork work = layer(model_.layers - 1);
   const auto hidden = static_cast<double>(model_.hidden);
-  work.saved_for_weight += kBf16 * tokens_ * 2 * hidden / spread_.tensor;
-  work.parameters += 2 * hidden * hidden / spread_.tensor;
+  work.saved_for_weight += kBf16 * tokens_ * 2 * hidden / parallelism_.tensor;
+  work.parameters += 2 * hidden * hidden / parallelism_.tensor;
   return work;
 }
 
 double LayerMemory::vocabulary() const {
-  return static_cast<double>(model_.vocab * model_.hidden) / spread_.tensor;
+  return static_cast<double>(model_.vocab * model_.hidden) / parallelism_.tensor;
 }
 
-double LayerMemory::logits() const { return tokens_ * static_cast<double>(model_.vocab) / spread_.tensor; }
+double LayerMemory::logits() const {
+  return tokens_ * static_cast<double>(model_.vocab) / parallelism_.tensor;
+}
 
 double LayerMemory::boundary() const {
-  const double parts = stack_.sequence_parallel ? spread_.tensor : 1;
+  const double parts = stack_.sequence_parallel ? parallelism_.tensor : 1;
   return kBf16 * tokens_ * static_cast<double>(model_.hidden) / parts;
 }
 

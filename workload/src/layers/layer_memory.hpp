@@ -29,7 +29,7 @@ class LayerMemory {
   void add_parameters(std::int64_t layer, LayerWork& work) const;
 
   ModelDescription model_;  ///< with whole heads
-  const Parallelism& spread_;
+  const Parallelism& parallelism_;
   const SoftwareStack& stack_;
   double tokens_ = 0;
 };

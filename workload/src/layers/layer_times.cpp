@@ -10,19 +10,19 @@ namespace ppsim::workload {
 
 LayerTimer::LayerTimer(const Workload& workload)
     : model_(with_whole_heads(workload)),
-      spread_(workload.parallelism),
+      parallelism_(workload.parallelism),
       stack_(workload.stack),
       split_(expert_split(workload)),
       operators_(workload.cluster.gpu, workload.stack.graphs, workload.fitted),
       network_(workload.cluster, workload.parallelism, operators_.table(),
                {workload.fitted, workload.calibration.collectives}),
       exposed_share_(workload.fitted.exposed_share),
-      sequence_(static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence)),
-      tokens_(sequence_ / spread_.context * spread_.microbatch_size),
+      sequence_(static_cast<double>(parallelism_.sequence > 0 ? parallelism_.sequence : model_.sequence)),
+      tokens_(sequence_ / parallelism_.context * parallelism_.microbatch_size),
       hidden_(static_cast<double>(model_.hidden)) {}
 
 double LayerTimer::own_tokens() const {
-  return stack_.sequence_parallel ? tokens_ / spread_.tensor : tokens_;
+  return stack_.sequence_parallel ? tokens_ / parallelism_.tensor : tokens_;
 }
 
 double LayerTimer::exposed(bool overlapped, double seconds) const {
@@ -30,7 +30,7 @@ double LayerTimer::exposed(bool overlapped, double seconds) const {
 }
 
 std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
-  const double tp = spread_.tensor;
+  const double tp = parallelism_.tensor;
   const auto heads = static_cast<double>(model_.heads);
   if (model_.kv_lora > 0) {
     const auto key = static_cast<double>(model_.qk_nope + model_.qk_rope);
@@ -60,7 +60,7 @@ void LayerTimer::add_attention_linears(PassTimes& times) const {
   const std::vector<Linear> linears = attention_linears();
   for (const Linear& linear : linears) {
     const double before = times.forward;
-    add_linear(linear, spread_.dtype, times);
+    add_linear(linear, parallelism_.dtype, times);
     (&linear == &linears.back() ? times.output : times.projections) += times.forward - before;
   }
 }
@@ -109,11 +109,11 @@ void LayerTimer::add_activation(double elements, PassTimes& times) const {
 }
 
 void LayerTimer::add_dense_mlp(double channels, PassTimes& times) const {
-  const double own = channels / spread_.tensor;
+  const double own = channels / parallelism_.tensor;
   const double before = times.forward;
-  add_linear({tokens_, hidden_, (model_.gated_mlp ? 2 : 1) * own}, spread_.dtype, times);
+  add_linear({tokens_, hidden_, (model_.gated_mlp ? 2 : 1) * own}, parallelism_.dtype, times);
   times.gates += times.forward - before;
-  add_linear({tokens_, own, hidden_}, spread_.dtype, times);
+  add_linear({tokens_, own, hidden_}, parallelism_.dtype, times);
   add_activation(tokens_ * own, times);
 }
 
@@ -121,11 +121,11 @@ void LayerTimer::add_dense_mlp(double channels, PassTimes& times) const {
 /// one, and over the tensor-parallel group where there is none or the stack does it: those that share an
 /// expert gather its tokens and sum what it makes of them.
 void LayerTimer::add_mixture(PassTimes& times) const {
-  const double tp = spread_.tensor;
+  const double tp = parallelism_.tensor;
   const auto chosen = static_cast<double>(model_.top_k);
   const double routed = tokens_ / tp * chosen;  // copies of tokens of one GPU
-  const bool apart = spread_.expert > 1;
-  const double experts = static_cast<double>(model_.experts) / spread_.expert;
+  const bool apart = parallelism_.expert > 1;
+  const double experts = static_cast<double>(model_.experts) / parallelism_.expert;
   const bool whole = apart && split_ == 1;
   const double channels = static_cast<double>(model_.moe_ffn) / (whole ? 1 : tp);
   const double rows = (whole ? routed : tokens_ * chosen) / experts;
@@ -136,9 +136,9 @@ void LayerTimer::add_mixture(PassTimes& times) const {
               .out = (model_.gated_mlp ? 2 : 1) * channels,
               .matrices = experts,
               .makes_gradient = fused},
-             spread_.dtype, times);
+             parallelism_.dtype, times);
   add_linear({.tokens = rows, .in = channels, .out = hidden_, .matrices = experts, .makes_input = fused},
-             spread_.dtype, times);
+             parallelism_.dtype, times);
   if (!fused) {
     add_activation(rows * experts * channels, times);
     add_expert_biases(rows, experts, times);
@@ -166,11 +166,11 @@ void LayerTimer::add_flash(double heads, double width, bool windowed, PassTimes&
   const double reach = windowed ? static_cast<double>(model_.window) + kAttentionTile : sequence_;
   const double sequence = std::min(sequence_, 2 * reach);
   const double slowdown = operators_.attention_slowdown(stack_.attention);
-  const double flops = slowdown * 4 * heads * attended_pairs(sequence_, reach) / spread_.context * width;
-  const bool quantised = stack_.quantised_attention && spread_.dtype != DataType::bf16;
+  const double flops = slowdown * 4 * heads * attended_pairs(sequence_, reach) / parallelism_.context * width;
+  const bool quantised = stack_.quantised_attention && parallelism_.dtype != DataType::bf16;
   const double forward = operators_.flash_attention(
       flops / (quantised ? kQuantisedAttention : 1),
-      std::max(1.0, heads * sequence_ / sequence / spread_.context), sequence, value);
+      std::max(1.0, heads * sequence_ / sequence / parallelism_.context), sequence, value);
   if (quantised) quantise_attention(times);
   times.attention_core += forward;
   times.forward += forward;
@@ -179,7 +179,7 @@ void LayerTimer::add_flash(double heads, double width, bool windowed, PassTimes&
 
 /// Queries, keys and values forward, the gradient of the output backward: read in bf16 and written in FP8.
 void LayerTimer::quantise_attention(PassTimes& times) const {
-  const double head = tokens_ * static_cast<double>(model_.head_dim) / spread_.tensor * (kBf16 + 1);
+  const double head = tokens_ * static_cast<double>(model_.head_dim) / parallelism_.tensor * (kBf16 + 1);
   times.forward += operators_.traffic(head * static_cast<double>(model_.heads + 2 * model_.kv_heads));
   times.input += operators_.traffic(head * static_cast<double>(model_.heads));
 }
@@ -198,7 +198,7 @@ void LayerTimer::add_unfused(double flops, double scores, PassTimes& times) cons
 void LayerTimer::add_context_exchange(PassTimes& times) const {
   const double heads = static_cast<double>(model_.heads);
   const double pairs = 2 * static_cast<double>(model_.kv_heads);
-  const double head = kBf16 * tokens_ * static_cast<double>(model_.head_dim) / spread_.tensor;
+  const double head = kBf16 * tokens_ * static_cast<double>(model_.head_dim) / parallelism_.tensor;
   const RankGroup group = network_.context();
   if (stack_.context == ContextExchange::all_to_all) {
     const auto exchange = [&](double width) {
@@ -211,24 +211,24 @@ void LayerTimer::add_context_exchange(PassTimes& times) const {
   }
   // Keys and values travel around the ring beside attention; backward, their gradients as well.
   const double around =
-      network_.collective(CollectiveKind::all_gather, group, pairs * head * spread_.context);
+      network_.collective(CollectiveKind::all_gather, group, pairs * head * parallelism_.context);
   times.forward += exposed(true, around);
   times.input += exposed(true, 2 * around);
 }
 
 /// Unfused kernels compute every score, and a mask hides those outside of the window.
 void LayerTimer::add_attention(bool windowed, PassTimes& times) const {
-  const double heads = static_cast<double>(model_.heads) / spread_.tensor * spread_.microbatch_size;
+  const double heads = static_cast<double>(model_.heads) / parallelism_.tensor * parallelism_.microbatch_size;
   const double width = model_.kv_lora > 0
                            ? static_cast<double>(model_.qk_nope + model_.qk_rope + model_.v_head) / 2
                            : static_cast<double>(model_.head_dim);
-  const double scores = heads * sequence_ * sequence_ / spread_.context;
+  const double scores = heads * sequence_ * sequence_ / parallelism_.context;
   if (stack_.attention == AttentionKernel::unfused) {
     add_unfused(2 * scores * width, scores, times);
   } else {
     add_flash(heads, width, windowed, times);
   }
-  if (spread_.context > 1) add_context_exchange(times);
+  if (parallelism_.context > 1) add_context_exchange(times);
 }
 
 /// Two norms, two residual additions (with dropout where there is no gate, as in GPT), rotary embedding or
@@ -236,7 +236,7 @@ void LayerTimer::add_attention(bool windowed, PassTimes& times) const {
 void LayerTimer::add_elementwise(PassTimes& times) const {
   const double states = own_tokens() * hidden_;
   const double width = (static_cast<double>(model_.heads) + 2 * static_cast<double>(model_.kv_heads)) *
-                       static_cast<double>(model_.head_dim) / spread_.tensor;
+                       static_cast<double>(model_.head_dim) / parallelism_.tensor;
   const double norms = 2 * operators_.traffic(states * 2 * kBf16);
   times.forward += norms + 2 * operators_.traffic(states * (model_.gated_mlp ? 6 : 7));
   times.elementwise += norms;
@@ -289,7 +289,7 @@ PassTimes LayerTimer::layer(std::int64_t index) const {
   }
   // Experts of their own group take the tokens of each tensor-parallel rank as they are split; a shared one
   // does not.
-  const bool split = mixture && spread_.expert > 1 && model_.shared_experts == 0;
+  const bool split = mixture && parallelism_.expert > 1 && model_.shared_experts == 0;
   add_tensor_exchange(split ? 1 : 2, times);
   wait_for_host(mixture, times);
   return times;
@@ -305,7 +305,7 @@ void LayerTimer::wait_for_host(bool mixture, PassTimes& times) const {
 }
 
 PassTimes LayerTimer::head() const {
-  const double words = static_cast<double>(model_.vocab) / spread_.tensor;
+  const double words = static_cast<double>(model_.vocab) / parallelism_.tensor;
   PassTimes times;
   const Linear linear{tokens_, hidden_, words};
   times.forward = operators_.product({linear.tokens, linear.out, linear.in}, DataType::bf16);
@@ -332,20 +332,20 @@ PassTimes LayerTimer::embedding() const {
 
 PassTimes LayerTimer::projection() const {
   PassTimes times;
-  add_linear({tokens_ / spread_.tensor, 2 * hidden_, hidden_}, spread_.dtype, times);
+  add_linear({tokens_ / parallelism_.tensor, 2 * hidden_, hidden_}, parallelism_.dtype, times);
   return times;
 }
 
 /// Two tensors of so many bytes a token together.
 double LayerTimer::load(double token_bytes) const {
-  const double bytes = token_bytes * sequence_ * spread_.microbatch_size;
+  const double bytes = token_bytes * sequence_ * parallelism_.microbatch_size;
   const double rate = stack_.inputs == InputCopies::pageable ? kPageableCopies : 1;
   const double copies = 2 * operators_.traffic(0) + network_.to_host(bytes) / rate;
   return copies + 2 * network_.collective(CollectiveKind::all_gather, network_.tensor(), bytes / 2);
 }
 
 double LayerTimer::broadcast_tokens() const {
-  const double bytes = 8 * sequence_ * spread_.microbatch_size;
+  const double bytes = 8 * sequence_ * parallelism_.microbatch_size;
   return kHostBatch + network_.to_host(bytes) / kPageableCopies +
          network_.collective(CollectiveKind::all_gather, network_.tensor(), bytes);
 }

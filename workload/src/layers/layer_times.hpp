@@ -110,7 +110,7 @@ class LayerTimer {
   [[nodiscard]] double load(double token_bytes) const;
 
   ModelDescription model_;  ///< with whole heads
-  const Parallelism& spread_;
+  const Parallelism& parallelism_;
   const SoftwareStack& stack_;
   int split_;  ///< GPUs that share an expert
   OperatorTimes operators_;

@@ -36,7 +36,7 @@ void LayerTimer::add_clamp(double elements, PassTimes& times) const {
 /// with halves that are swapped by a negation and a join, and the join with channels that are not rotated.
 /// Source: Megatron-Core, _apply_rotary_pos_emb_bshd.
 void LayerTimer::add_scaled_rotation(PassTimes& times) const {
-  const double head = tokens_ * static_cast<double>(model_.head_dim) / spread_.tensor;
+  const double head = tokens_ * static_cast<double>(model_.head_dim) / parallelism_.tensor;
   for (const std::int64_t heads : {model_.heads, model_.kv_heads}) {
     const double elements = head * static_cast<double>(heads);
     const auto pass = [&](double bytes) { return operators_.traffic(elements * bytes); };

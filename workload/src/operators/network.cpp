@@ -35,17 +35,17 @@ std::int64_t distinct(std::int64_t stride, std::int64_t domain) { return domain 
 
 }  // namespace
 
-Network::Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
-                 const NetworkMeasurements& measured)
+Network::Network(const ClusterDescription& cluster, const Parallelism& parallelism,
+                 const OperatorTable* table, const NetworkMeasurements& measured)
     : cluster_(cluster),
-      spread_(spread),
+      parallelism_(parallelism),
       table_(table),
       domain_(cluster.job_domain()),
       efficiency_(measured.fitted.network_efficiency),
       measured_(measured.collectives),
-      tensor_(every(1, spread.tensor)),
-      context_(every(spread.tensor, spread.context)),
-      replicas_(every(spread.tensor, spread.context * spread.data)) {}
+      tensor_(every(1, parallelism.tensor)),
+      context_(every(parallelism.tensor, parallelism.context)),
+      replicas_(every(parallelism.tensor, parallelism.context * parallelism.data)) {}
 
 std::optional<double> Network::measured(CollectiveKind kind, const RankGroup& group, double bytes) const {
   return measured_seconds(measured_, operation_of(kind), {group.members, group.per_domain}, bytes);
@@ -53,18 +53,18 @@ std::optional<double> Network::measured(CollectiveKind kind, const RankGroup& gr
 
 /// GPUs from one data-parallel rank to the next.
 std::int64_t Network::data_stride() const {
-  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  return spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
+  const std::int64_t inner = std::int64_t{parallelism_.tensor} * parallelism_.context;
+  return parallelism_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * parallelism_.pipeline;
 }
 
 std::int64_t Network::pipeline_stride() const {
-  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  return spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner * spread_.data : inner;
+  const std::int64_t inner = std::int64_t{parallelism_.tensor} * parallelism_.context;
+  return parallelism_.rank_order == RankOrder::tp_cp_dp_pp ? inner * parallelism_.data : inner;
 }
 
 /// How domains cut the group of a stage that begins with its rank `first`, see every().
 RankGroup Network::group_at(std::int64_t stage, std::int64_t first, int step, int members) const {
-  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t inner = std::int64_t{parallelism_.tensor} * parallelism_.context;
   RankGroup group{members, members, 0};
   std::int64_t domain = -1;
   int near = 0;
@@ -93,12 +93,13 @@ RankGroup Network::group_at(std::int64_t stage, std::int64_t first, int step, in
 RankGroup Network::every(int step, int members) const {
   if (members <= 1) return {};
   if (step >= domain_) return {members, 1, members};
-  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t inner = std::int64_t{parallelism_.tensor} * parallelism_.context;
   const std::int64_t block = std::int64_t{step} * members;
   const std::int64_t both = std::lcm(block, inner);
   const std::int64_t ranks =
-      std::min(inner * spread_.data, both * distinct(both / inner * data_stride(), domain_));
-  const std::int64_t stages = std::min<std::int64_t>(spread_.pipeline, distinct(pipeline_stride(), domain_));
+      std::min(inner * parallelism_.data, both * distinct(both / inner * data_stride(), domain_));
+  const std::int64_t stages =
+      std::min<std::int64_t>(parallelism_.pipeline, distinct(pipeline_stride(), domain_));
   RankGroup worst{members, members, 1};
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     for (std::int64_t begin = 0; begin < ranks; begin += block) {
@@ -112,12 +113,12 @@ RankGroup Network::every(int step, int members) const {
   return worst;
 }
 
-RankGroup Network::expert(int split) const { return every(split, spread_.expert); }
+RankGroup Network::expert(int split) const { return every(split, parallelism_.expert); }
 
 RankGroup Network::expert_replicas(int split) const {
-  if (spread_.expert == 1) return replicas();
-  const int apart = spread_.expert * split;
-  return every(apart, spread_.tensor * spread_.context * spread_.data / apart);
+  if (parallelism_.expert == 1) return replicas();
+  const int apart = parallelism_.expert * split;
+  return every(apart, parallelism_.tensor * parallelism_.context * parallelism_.data / apart);
 }
 
 double Network::network_latency() const {
@@ -193,8 +194,8 @@ double Network::to_host(double bytes) const {
 
 /// From the layout of groups over GPUs. Each GPU of one rank sends to its counterpart of the other.
 bool Network::share_nvlink(RankId a, RankId b) const {
-  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-  const std::int64_t replicas = std::min<std::int64_t>(spread_.data, distinct(data_stride(), domain_));
+  const std::int64_t inner = std::int64_t{parallelism_.tensor} * parallelism_.context;
+  const std::int64_t replicas = std::min<std::int64_t>(parallelism_.data, distinct(data_stride(), domain_));
   for (std::int64_t replica = 0; replica < replicas; ++replica) {
     const std::int64_t first = a.value() * pipeline_stride() + replica * data_stride();
     const std::int64_t last = b.value() * pipeline_stride() + replica * data_stride() + inner - 1;

@@ -31,7 +31,7 @@ struct NetworkMeasurements {
 /// all groups of a node share evenly.
 class Network {
  public:
-  Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
+  Network(const ClusterDescription& cluster, const Parallelism& parallelism, const OperatorTable* table,
           const NetworkMeasurements& measured = {});
 
   // Groups of a kind are those of all stages and replicas: a step waits for the worst one.
@@ -72,7 +72,7 @@ class Network {
   [[nodiscard]] double network_latency() const;
 
   const ClusterDescription& cluster_;
-  const Parallelism& spread_;
+  const Parallelism& parallelism_;
   const OperatorTable* table_;
   std::int64_t domain_;  ///< GPUs of the job that NVLink connects
   double efficiency_;    ///< of the links into the network

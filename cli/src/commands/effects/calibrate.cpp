@@ -110,7 +110,8 @@ Expected<void> read_request(const CalibrateOptions& options, const Output& outpu
   }
   traced.request.fit = fit_named(options.fit);
   if (options.traces.empty()) return {};
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   return read_steps(options, capabilities, output, traced);
 }
 

@@ -100,7 +100,8 @@ Json checkpoint_json(const Checkpointed& of, int every) {
 }
 
 Expected<int> run(const Options& options, const Output& output) {
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   const auto found = checkpointed(options, capabilities, output);
   if (!found) return report_on(capabilities, found.error(), output);
   if (output.json) {

@@ -108,7 +108,8 @@ Expected<void> check(const ContentionOptions& options) {
 
 Expected<int> run(const ContentionOptions& options, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check(options));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   return options.ranks_per_node || options.slowdowns.any() ? run_on_nodes(options, capabilities, output)
                                                            : run_job(options, capabilities, output);
 }

@@ -15,11 +15,11 @@ namespace {
 struct ContendedJob {
   ContendedStep step;
   JobStep job;
-  Parallelism spread;
+  Parallelism parallelism;
   std::string rank_order;
 
-  [[nodiscard]] int gpus() const { return spread.gpus(); }
-  [[nodiscard]] int copies() const { return spread.gpus() / spread.pipeline; }
+  [[nodiscard]] int gpus() const { return parallelism.gpus(); }
+  [[nodiscard]] int copies() const { return parallelism.gpus() / parallelism.pipeline; }
 };
 
 /// "NVLink out" of "GPU 3 NVLink out", "NIC in" of "node 2 NIC 1 in".

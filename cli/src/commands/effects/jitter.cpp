@@ -110,7 +110,8 @@ Json step_spread_json(const SimulatedStep& step, const JitterOptions& options, c
 
 Expected<int> run(const JitterOptions& options, const Output& output) {
   PPSIM_ASSIGN_OR_RETURN(const auto disturbances, disturbances_of(options.disturbances));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   const auto step = evaluated("jitter", read_subject(options.input, options.costs), capabilities, output);
   if (!step) return report_on(capabilities, step.error(), output);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

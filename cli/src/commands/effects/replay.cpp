@@ -267,7 +267,8 @@ Expected<void> write_replay(const ReplayOptions& options, const Outcome& outcome
 }
 
 Expected<int> run(const ReplayOptions& options, const Output& output) {
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   PPSIM_ASSIGN_OR_RETURN(const auto outcome, replayed_step(options, capabilities, output));
   PPSIM_RETURN_IF_ERROR(write_replay(options, outcome));
   if (outcome.computation_alone)

@@ -297,7 +297,8 @@ Expected<int> run(const SensitivityOptions& options, const Output& output) {
   if (!options.costs.given())
     return tl::unexpected(without_costs("sensitivity", options.input, {options.input.input}));
   PPSIM_RETURN_IF_ERROR(check_per(options.per, options.costs));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(options.transport, options.costs.parallelism));
   auto step = evaluated_one(options, options.input.input, capabilities, output);
   if (!step) return report_on(capabilities, step.error(), output);
   if (options.against.empty()) return run_alone(options, *step, output);

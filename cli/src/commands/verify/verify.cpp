@@ -41,10 +41,11 @@ Expected<Subject> subject_for(const VerifyRequest& options, int microbatches) {
   InputOptions input = options.input;
   CostOptions costs = options.costs;
   input.microbatches = microbatches;
-  const std::int64_t batch = std::int64_t{microbatches} * costs.spread.data * costs.spread.microbatch_size;
+  const std::int64_t batch =
+      std::int64_t{microbatches} * costs.parallelism.data * costs.parallelism.microbatch_size;
   if (batch > std::numeric_limits<int>::max())
     return make_error(ErrorCode::bad_argument, "a batch of more than 2^31 sequences");
-  costs.spread.global_batch_size = static_cast<int>(batch);
+  costs.parallelism.global_batch_size = static_cast<int>(batch);
   return read_subject(input, costs);
 }
 
@@ -76,7 +77,7 @@ Expected<int> run_all(const VerifyRequest& options, const std::optional<Communic
                       {.found = "--all-microbatches",
                        .expected = std::string("another --recompute, or ") + options.one_number()});
   }
-  if (options.costs.spread.global_batch_size != CostOptions().spread.global_batch_size)
+  if (options.costs.parallelism.global_batch_size != CostOptions().parallelism.global_batch_size)
     output.note("ppsim: --global-batch-size is left out: every number of microbatches is asked about");
   std::optional<VerifyOptions> asked;
   const ProgramFor program_for = [&](int microbatches) -> Expected<Program> {

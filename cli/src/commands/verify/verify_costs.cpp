@@ -14,7 +14,8 @@ namespace {
 
 /// A longest step over all timings has no word for computation that transfers slow down.
 Expected<void> check_independent(const VerifyRequest& request, const Tables& tables) {
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(request.transport, request.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(request.transport, request.costs.parallelism));
   const ContendedCosts contended{tables.costs, tables.beside_transfers};
   if (!contended.differ_on(capabilities)) return {};
   return make_error(ErrorCode::bad_argument,
@@ -92,7 +93,8 @@ Expected<CostComparison> compared(const VerifyRequest& request,
   PPSIM_RETURN_IF_ERROR(check_same_work(pipeline, second_program.pipeline()));
   const int stages = std::max(pipeline.stages(), second_program.pipeline().stages());
   PPSIM_ASSIGN_OR_RETURN(auto costs, space_of(request, first, stages));
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(request.transport, request.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities,
+                         capabilities_of(request.transport, request.costs.parallelism));
   PPSIM_ASSIGN_OR_RETURN(auto answer, never_slower({first_program,
                                                     second_program,
                                                     costs,

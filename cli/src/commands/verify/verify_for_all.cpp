@@ -225,7 +225,7 @@ Expected<int> verify_for_all_ranks(const VerifyRequest& request, const AllRanksP
   // Where nothing is asked for: under ordered launches a proof for all ranks is found of few schedules.
   TransportChoice choice = request.transport;
   if (choice.name.empty()) choice.name = "in-process";
-  PPSIM_ASSIGN_OR_RETURN(const auto transport, capabilities_of(choice, request.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(const auto transport, capabilities_of(choice, request.costs.parallelism));
   const auto answered = within_limits(request, output, [&] {
     return verify_all_ranks(program_for, request.solver_options(), transport, programs.repetitions_for);
   });

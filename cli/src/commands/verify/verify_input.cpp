@@ -67,7 +67,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   VerifyOptions result;
   PPSIM_ASSIGN_OR_RETURN(result.properties, properties_of(options.properties));
   PPSIM_RETURN_IF_ERROR(check_grounds(options, result.properties));
-  PPSIM_ASSIGN_OR_RETURN(result.capabilities, capabilities_of(options.transport, options.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(result.capabilities, capabilities_of(options.transport, options.costs.parallelism));
   result.timeout_s = options.remaining_s();
   result.memory_budget = options.budget;
   result.state_limit = options.state_limit;

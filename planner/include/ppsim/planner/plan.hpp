@@ -23,7 +23,7 @@ enum class PlanObjective : std::uint8_t { time, tokens_per_dollar, memory };
 /// Everything that is chosen for a model, a batch and a kind of nodes.
 struct PlanChoice {
   int nodes = 1;
-  Parallelism spread;  ///< recompute and data type included
+  Parallelism parallelism;  ///< recompute and data type included
   std::string schedule = "1f1b";
   std::optional<int> chunks;  ///< empty: the schedule's own number
   LayoutRule layout = LayoutRule::even;
@@ -58,7 +58,7 @@ struct PlanRow {
 
 /// The progress of a search.
 struct PlanProgress {
-  std::int64_t spreads = 0;       ///< parallelisms, microbatch sizes and data types that there are
+  std::int64_t parallelisms = 0;  ///< parallelisms, microbatch sizes and data types that there are
   std::int64_t bounded = 0;       ///< plans of which a bound was computed
   std::int64_t simulated = 0;     ///< of these, simulated
   std::int64_t measured = 0;      ///< of these, simulated with everything the simulator says

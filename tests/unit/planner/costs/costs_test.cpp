@@ -91,14 +91,14 @@ TEST(WorkloadWords, FieldsFollowAFileOfAModel) {
       "num_attention_heads":32,"intermediate_size":11008,"vocab_size":32000,"max_position_embeddings":4096})";
   WorkloadWords words{.model = file + ":layers=4,heads=16", .cluster = "dgx-h100"};
   EXPECT_EQ(files_named(words), std::vector<std::string>{file});
-  const auto workload = unspread_workload(words);
+  const auto workload = workload_to_search(words);
   ASSERT_TRUE(workload) << to_string(workload.error());
   EXPECT_EQ(workload->model.layers, 4);
   EXPECT_EQ(workload->model.kv_heads, 16) << "each head has its own";
   words.model = file + ":wings=4";
-  EXPECT_EQ(unspread_workload(words).error().message, "unknown model field");
+  EXPECT_EQ(workload_to_search(words).error().message, "unknown model field");
   words.model = file + ":layers";
-  EXPECT_EQ(unspread_workload(words).error().message, "unknown model field");
+  EXPECT_EQ(workload_to_search(words).error().message, "unknown model field");
   std::filesystem::remove(file);
 }
 

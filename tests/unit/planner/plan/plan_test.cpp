@@ -24,7 +24,7 @@ TEST(Plan, BestComesFirstAndEachGroupOnce) {
   EXPECT_TRUE(found->complete);
   for (std::size_t i = 1; i < found->best.size(); ++i) {
     EXPECT_LE(found->best[i - 1].step, found->best[i].step);
-    EXPECT_FALSE(found->best[i - 1].choice.spread == found->best[i].choice.spread &&
+    EXPECT_FALSE(found->best[i - 1].choice.parallelism == found->best[i].choice.parallelism &&
                  found->best[i - 1].choice.schedule == found->best[i].choice.schedule);
   }
   for (const PlanRow& row : found->best) EXPECT_GE(row.spare_bytes(), 0);
@@ -65,7 +65,7 @@ TEST(Plan, AnOverlapOnOneRankIsNotBoundedAsIfItHidNothing) {
   ASSERT_TRUE(pruned && all);
   EXPECT_EQ(pruned->best.front(), all->best.front());
   EXPECT_EQ(all->best.front().choice.schedule, "dualpipe-v");
-  EXPECT_EQ(all->best.front().choice.spread.pipeline, 1);
+  EXPECT_EQ(all->best.front().choice.parallelism.pipeline, 1);
 }
 
 TEST(Plan, FrontNeedsLessAndLess) {
@@ -88,9 +88,9 @@ TEST(Plan, FixedValuesAreKept) {
   ASSERT_TRUE(found) << found.error();
   ASSERT_FALSE(found->best.empty());
   for (const PlanRow& row : found->best) {
-    EXPECT_EQ(row.choice.spread.pipeline, 4);
-    EXPECT_EQ(row.choice.spread.data, 2);
-    EXPECT_EQ(row.choice.spread.recompute, StageRecompute());
+    EXPECT_EQ(row.choice.parallelism.pipeline, 4);
+    EXPECT_EQ(row.choice.parallelism.data, 2);
+    EXPECT_EQ(row.choice.parallelism.recompute, StageRecompute());
     EXPECT_TRUE(row.choice.schedule == "zb-v" || row.choice.schedule == "1f1b");
   }
 }
@@ -164,10 +164,10 @@ TEST(Plan, AChoiceIsReadInWords) {
   const PlanRequest request = small_request();
   const auto choice = parse_plan_choice(request, "pp=2,schedule=interleaved-1f1b,chunks=2,recompute=full");
   ASSERT_TRUE(choice) << choice.error();
-  EXPECT_EQ(choice->spread.pipeline, 2);
-  EXPECT_EQ(choice->spread.data, 4);
+  EXPECT_EQ(choice->parallelism.pipeline, 2);
+  EXPECT_EQ(choice->parallelism.data, 4);
   EXPECT_EQ(choice->chunks, 2);
-  EXPECT_EQ(choice->spread.recompute, StageRecompute(Recompute::full));
+  EXPECT_EQ(choice->parallelism.recompute, StageRecompute(Recompute::full));
   EXPECT_FALSE(parse_plan_choice(request, "pp=3"));
   EXPECT_FALSE(parse_plan_choice(request, "pp"));
 }
@@ -188,7 +188,7 @@ TEST(Plan, DifferencesAreNamed) {
   PlanRow other = best;
   other.parts = {79'000'000, 30'000'000, 0, 500'000};
   EXPECT_EQ(planner::why_slower(best, other), "bubble +10.0 ms, layers -1.0 ms, step end +0.5 ms");
-  other.choice.spread.tensor = 4;
+  other.choice.parallelism.tensor = 4;
   EXPECT_EQ(planner::what_differs(best.choice, other.choice), "tp 1 in place of 4");
 }
 

@@ -44,14 +44,14 @@ struct RecomputeWords {
 [[nodiscard]] Expected<Workload> workload_from_words(const WorkloadWords& words);
 
 /// The same where the parallelism is to be searched, and so is not checked.
-[[nodiscard]] Expected<Workload> unspread_workload(const WorkloadWords& words);
+[[nodiscard]] Expected<Workload> workload_to_search(const WorkloadWords& words);
 
 }  // namespace ppsim::planner
 
 namespace ppsim {
 using planner::recompute_from_words;
 using planner::RecomputeWords;
-using planner::unspread_workload;
 using planner::workload_from_words;
+using planner::workload_to_search;
 using planner::WorkloadWords;
 }  // namespace ppsim
