@@ -45,7 +45,7 @@ class Cell:
 
 
 class Stage:
-    """module: of the user; if `weights` says so, the parameters of a version replace those of the module.
+    """module: the user's; where `weights` asks for it, a version's parameters replace the module's.
 
     is_first: its inputs need no gradient; loss: of a last stage; trains: whether backwards follow; splits: as I and W
     recomputed and moved: microbatches whose forward is repeated, and whose saved activations are moved

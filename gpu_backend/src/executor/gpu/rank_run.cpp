@@ -337,8 +337,8 @@ bool RankRun::waits_at_its_end(const StreamStep& step) const {
   return !step.other_queues.empty() || is_collective(in_.program.actions(step.id).front().kind);
 }
 
-/// The end of a step is enqueued as late as something waits for it: with one hardware queue it holds up
-/// whatever is after it.
+/// Enqueues the end of a step only when something waits for it: with one hardware queue it holds up
+/// everything after it.
 void RankRun::finish_for(const StreamStep& step) {
   std::erase_if(unfinished_, [&](std::size_t number) {
     const StreamStep& one = in_.plan.steps[number];
