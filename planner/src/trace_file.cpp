@@ -28,8 +28,10 @@ std::string step_file(const std::string& folder, std::size_t step) {
 
 /// The bounds that messages and collectives give for the clocks of ranks: none arrives before it was sent.
 /// Nothing where one arrives too early even for clocks that differ by kClocksApart.
-std::optional<std::vector<ClockBound>> clock_bounds(const Program& program, const TimedTrace& trace) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+std::optional<std::vector<ClockBound>> clock_bounds(const AnalyzedProgram& analyzed,
+                                                    const TimedTrace& trace) {
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
   std::vector<ClockBound> bounds;
   bool possible = true;
   const auto add = [&](InstructionId sent, InstructionId there) {
@@ -51,8 +53,9 @@ std::optional<std::vector<ClockBound>> clock_bounds(const Program& program, cons
 
 /// The trace with the clocks of its ranks moved as little as messages require; nothing where kClocksApart is
 /// too little.
-std::optional<TimedTrace> with_clocks_together(const Program& program, const TimedTrace& trace) {
-  const auto messages = clock_bounds(program, trace);
+std::optional<TimedTrace> with_clocks_together(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
+  const Program& program = analyzed.program();
+  const auto messages = clock_bounds(analyzed, trace);
   if (!messages) return std::nullopt;
   const int ranks = program.pipeline().ranks();
   for (Nanoseconds apart = kClocksApart / 32; apart <= kClocksApart; apart *= 2) {
@@ -126,10 +129,11 @@ Expected<TimedTrace> read_trace_file(const std::string& path, const Program& pro
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(path));
   auto trace = trace_from_csv(text, path, program);
   if (!trace) return trace;
-  const std::vector<Violation> violations = trace_violations(program, *trace);
+  const AnalyzedProgram analyzed(program, rendezvous());
+  const std::vector<Violation> violations = trace_violations(analyzed, *trace);
   if (violations.empty()) return trace;
-  if (auto together = with_clocks_together(program, *trace);
-      together && trace_violations(program, *together).empty())
+  if (auto together = with_clocks_together(analyzed, *trace);
+      together && trace_violations(analyzed, *together).empty())
     return *std::move(together);
   return make_error(ErrorCode::ill_formed,
                     "no run of this program can have done this: " + violations.front().message,

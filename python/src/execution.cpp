@@ -156,7 +156,7 @@ class Execution {
   /// Why no run of the Program can have gone like this file. Errors: throws CoreError for what is no trace.
   [[nodiscard]] std::vector<std::string> trace_errors(const std::string& csv) const {
     std::vector<std::string> result;
-    for (const Violation& violation : trace_violations(program_, trace(csv)))
+    for (const Violation& violation : trace_violations({program_, rendezvous()}, trace(csv)))
       result.push_back(violation.message);
     return result;
   }

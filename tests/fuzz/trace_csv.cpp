@@ -32,6 +32,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ppsim::write_trace_csv(written, small_program(), *trace);
   const auto again = ppsim::trace_from_csv(written.str(), "output.csv", small_program());
   ppsim::fuzz::require(again.has_value() && *again == *trace, "what is written reads as it was");
-  static_cast<void>(ppsim::trace_violations(small_program(), *trace));
+  static_cast<void>(ppsim::trace_violations({small_program(), ppsim::rendezvous()}, *trace));
   return 0;
 }

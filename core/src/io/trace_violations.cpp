@@ -2,7 +2,6 @@
 #include <limits>
 #include <sstream>
 
-#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/io/trace_csv.hpp"
 
@@ -12,8 +11,8 @@ namespace {
 /// Looks at times alone: a file has no rounds.
 class TraceCheck {
  public:
-  TraceCheck(const Program& program, const TimedTrace& trace)
-      : program_(program), trace_(trace), graph_(build_execution_graph(program, rendezvous())) {}
+  TraceCheck(const AnalyzedProgram& analyzed, const TimedTrace& trace)
+      : program_(analyzed.program()), trace_(trace), graph_(analyzed.guaranteed_graph()) {}
 
   std::vector<Violation> run() {
     for (const InstructionId id : program_.ids()) check_start(id);
@@ -82,14 +81,14 @@ class TraceCheck {
 
   const Program& program_;
   const TimedTrace& trace_;
-  ExecutionGraph graph_;
+  const ExecutionGraph& graph_;
   std::vector<Violation> found_;
 };
 
 }  // namespace
 
-std::vector<Violation> trace_violations(const Program& program, const TimedTrace& trace) {
-  return TraceCheck(program, trace).run();
+std::vector<Violation> trace_violations(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
+  return TraceCheck(analyzed, trace).run();
 }
 
 }  // namespace ppsim

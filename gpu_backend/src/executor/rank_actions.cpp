@@ -149,37 +149,16 @@ void RankActions::run(InstructionId id, GpuStream stream) {
 
 void RankActions::run(InstructionId id, const Action& action, GpuStream stream) {
   if (is_padding(pipeline_, action)) return;  // nobody reads what it would make
-  switch (action.kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-      return compute(id, action, stream);
-    case OpKind::optimizer:
-      return optimize(action, stream);
-    case OpKind::offload:
-      return move(host_copies_.at(pass_key(action)), tensors_.saved(place(id), action), stream);
-    case OpKind::reload:
-      return move(tensors_.saved(place(id), action), host_copies_.at(pass_key(action)), stream);
-    case OpKind::load:
-      return stages_.load(stream, action.mb(),
-                          batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
-    case OpKind::reshard:
-      return;  // the lifetime of a tensor is all that changes
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-      break;
-  }
-  PPSIM_CHECK(false, "not an action of a compute or copy queue");
+  if (computes_stage(action.kind)) return compute(id, action, stream);
+  if (action.kind == OpKind::optimizer) return optimize(action, stream);
+  if (action.kind == OpKind::reshard) return;  // the lifetime of a tensor is all that changes
+  if (action.kind == OpKind::load)
+    return stages_.load(stream, action.mb(),
+                        batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
+  if (action.kind == OpKind::offload)
+    return move(host_copies_.at(pass_key(action)), tensors_.saved(place(id), action), stream);
+  PPSIM_CHECK(action.kind == OpKind::reload, "not an action of a compute or copy queue");
+  move(tensors_.saved(place(id), action), host_copies_.at(pass_key(action)), stream);
 }
 
 void RankActions::compute(InstructionId id, const Action& action, GpuStream stream) {

@@ -104,7 +104,7 @@ RC_GTEST_PROP(ReplayProperty, AsItIsItIsTheTraceToTheNanosecond, ()) {
 RC_GTEST_PROP(ReplayProperty, OfEagerSendsItIsTheTraceAndNoTimeIsBelowZero, ()) {
   const AnalyzedProgram analyzed = draw_program();
   const TimedTrace trace = draw_eager_run(analyzed);
-  RC_ASSERT(trace_violations(analyzed.program(), trace).empty());
+  RC_ASSERT(trace_violations(analyzed, trace).empty());
   const ReplayCosts taken = replay_costs(analyzed, trace);
   for (const Nanoseconds delay : taken.delays) RC_ASSERT(delay >= 0);
   for (const Nanoseconds duration : taken.durations) RC_ASSERT(duration >= 0);
@@ -305,7 +305,7 @@ class EagerReplay : public testing::Test {
 };
 
 TEST_F(EagerReplay, AsItIsItIsTheTrace) {
-  ASSERT_EQ(trace_violations(analyzed_.program(), trace_), std::vector<Violation>());
+  ASSERT_EQ(trace_violations(analyzed_, trace_), std::vector<Violation>());
   EXPECT_EQ(replayed(analyzed_, replay_costs(analyzed_, trace_)), trace_);
 }
 

@@ -89,7 +89,7 @@ class TraceOfAProgram : public testing::Test {
     TimedTrace trace = trace_;
     trace.spans[id] = span;
     std::string text;
-    for (const Violation& violation : trace_violations(program_, trace)) {
+    for (const Violation& violation : trace_violations({program_, rendezvous()}, trace)) {
       text += (text.empty() ? "" : "; ") + violation.message;
     }
     return text;
@@ -132,7 +132,7 @@ TEST_F(TraceOfAProgram, EveryInstructionIsThereOnce) {
 }
 
 TEST_F(TraceOfAProgram, WhatCanHaveHappenedBreaksNoRule) {
-  EXPECT_EQ(trace_violations(program_, trace_), std::vector<Violation>());
+  EXPECT_EQ(trace_violations({program_, rendezvous()}, trace_), std::vector<Violation>());
   EXPECT_EQ(broken(InstructionId(1), span(11, 13)), "");  // out before it was received: buffered
   EXPECT_EQ(broken(InstructionId(3), span(45, -1)), "");
   EXPECT_EQ(broken(InstructionId(3), span(-1, -1)), "");
@@ -150,6 +150,23 @@ TEST_F(TraceOfAProgram, NothingIsReceivedBeforeItsSendStarts) {
             "rank 1: 1RECV_F0 completes at 9 ns, before rank 0: 0SEND_F0 starts at 10 ns");
 }
 
+TEST(TraceViolations, LaunchesWaitWhereTheyAlwaysDo) {
+  HandProgram hand{.pipeline = chain_spec(2, 2, 1),
+                   .communicators = communicators({{0, 1}, {0, 1}}),
+                   .rows = {{"0COLL@0", "1COLL@1"}, {"0COLL@0", "1COLL@1"}}};
+  const std::vector<RankId> both = {RankId(0), RankId(1)};
+  hand.pipeline.collectives = {Collective{"first", both}, Collective{"second", both}};
+  const Program program = hand.build();
+  const Span first{{0, 0}, {5, 0}};
+  const Span second{{1, 0}, {6, 0}};  // starts before the first is complete
+  const auto count = [&](const TransportCapabilities& capabilities) {
+    return trace_violations({program, capabilities}, {.spans = {first, second, first, second}}).size();
+  };
+  EXPECT_EQ(count(rendezvous()), 0U);
+  EXPECT_EQ(count({.launches = {LaunchOrder::completion}}), 0U);
+  EXPECT_EQ(count(always({LaunchOrder::completion})), 2U);
+}
+
 TEST(TraceViolations, ACollectiveEndsAfterAllHaveStarted) {
   HandProgram hand{.pipeline = chain_spec(2, 2, 1),
                    .communicators = communicators({{0, 1}}),
@@ -157,7 +174,7 @@ TEST(TraceViolations, ACollectiveEndsAfterAllHaveStarted) {
   hand.pipeline.collectives = {Collective{"barrier", {RankId(0), RankId(1)}}};
   const Program program = hand.build();
   const auto found = [&](Span first, Span second) {
-    const auto violations = trace_violations(program, {.spans = {first, second}});
+    const auto violations = trace_violations({program, rendezvous()}, {.spans = {first, second}});
     return violations.empty() ? "" : violations.front().message;
   };
   EXPECT_EQ(found({{0, 0}, {5, 0}}, {{5, 0}, {6, 0}}), "");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/error.hpp"
@@ -36,9 +37,10 @@ struct TraceRow {
 [[nodiscard]] Expected<TimedTrace> trace_from_csv(std::string_view text, const std::string& file,
                                                   const Program& program);
 
-/// Things that no run of the Program can have done, under whatever transport: an instruction that starts
-/// before what it waits for on its rank is complete, a RECV or a collective that completes before the other
-/// ends have started.
-[[nodiscard]] std::vector<Violation> trace_violations(const Program& program, const TimedTrace& trace);
+/// Things that no run of the Program can have done on its transport: an instruction that starts before what
+/// it always waits for on its rank is complete, a RECV or a collective that completes before the other ends
+/// have started. Analyzed for rendezvous(), these are the things that no run on any transport can have done.
+[[nodiscard]] std::vector<Violation> trace_violations(const AnalyzedProgram& analyzed,
+                                                      const TimedTrace& trace);
 
 }  // namespace ppsim
