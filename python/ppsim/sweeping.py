@@ -93,13 +93,17 @@ def _columns(name: str, durations: ArrayLike, stages: int) -> list[tuple[int, An
     """Stage and durations; the stage -1 is all of them."""
     import numpy
 
-    array = numpy.asarray(durations)
+    expected = f"(points,) or (points, {stages})"
+    try:
+        array = numpy.asarray(durations)
+    except ValueError as error:
+        raise Error(f"{name} is no array: its rows differ in length", expected=expected) from error
     if array.dtype.kind not in "iuf":
         raise Error(f"{name} must be nanoseconds", found=f"an array of {array.dtype}", expected="finite numbers")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != stages):
-        raise Error(
-            f"{name} has another shape", found=str(array.shape), expected=f"(points,) or (points, {stages})"
-        )
+        raise Error(f"{name} has another shape", found=str(array.shape), expected=expected)
+    given: Any = numpy.ma.asarray(durations)
+    _refuse_any(numpy.ma.getmaskarray(given), given, f"{name} is masked", "a value for every point")
     _refuse_any(~numpy.isfinite(array), array, f"{name} is no number of nanoseconds", "finite numbers")
     _refuse_any(array < 0, array, f"{name} is negative", "0 or more nanoseconds")
     _refuse_any(array >= 2**63, array, f"{name} is too long", "less than 2^63 ns (292 years)")
