@@ -59,6 +59,7 @@ class Plan:
     plans: the best first; pareto: those that need less memory for a little more time
     verified: what is proved of the best, by the name of the property
     fastest_misfit: which would be faster, and does not fit
+    unused: numbers that were asked for and that no plan can have, beside others: "tp=64" on 16 GPUs
     not_modelled: what the costs leave out; known_error: of simulations of the nearest measured runs
     bounded, simulated: how many plans were looked at; what was left out is slower, by its bound, or does not fit
     """
@@ -70,6 +71,7 @@ class Plan:
     known_error: str
     bounded: int
     simulated: int
+    unused: list[str] = field(default_factory=list, hash=False)
     fastest_misfit: PlanRow | None = None
 
     @property
@@ -87,6 +89,8 @@ class Plan:
                 f"{row.step_ns / 1e9:8.3f} s  {row.bubble_ns / 1e9:8.3f} s  {row.peak_bytes / 1e9:8.2f} GB  "
                 f"{row.tokens_per_second:10.0f}  {row.model_flops_utilization:6.1%}  {row.name}"
             )
+        if self.unused:
+            lines.append(f"no plan can have {', '.join(self.unused)}")
         return "\n".join([*lines, f"not modelled: {self.not_modelled}", f"known error: {self.known_error}"])
 
     def _repr_html_(self) -> str:
@@ -152,7 +156,8 @@ def plan(
     if not data["plans"]:
         tightest = data.get("tightest")
         least = f": the least is {tightest['peak_bytes']} bytes, of {tightest['name']}" if tightest else ""
-        raise DoesNotFit(f"no plan fits{least}", code="does_not_fit", property="memory", counterexample=tightest)
+        unused = f"; no plan can have {', '.join(data['unused'])}" if data["unused"] else ""
+        raise DoesNotFit(f"no plan fits{least}{unused}", code="does_not_fit", property="memory", counterexample=tightest)
     data.pop("tightest", None)
     return _plan(data)
 

@@ -115,6 +115,7 @@ Data planned(const PlanWords& words) {
   if (found.tightest) data["tightest"] = row_data(*found.tightest);
   if (found.fastest_misfit) data["fastest_misfit"] = row_data(*found.fastest_misfit);
   data["verified"] = verdicts_of(proof);
+  data["unused"] = found.unused;
   data["bounded"] = found.counts.bounded;
   data["simulated"] = found.counts.simulated;
   data["not_modelled"] = workload::not_modelled(request.work);

@@ -14,7 +14,7 @@ SMALL: dict[str, Any] = {
     "cluster": "dgx-h100",
     "nodes": 1,
     "global_batch_size": 32,
-    "fixed": {"tp": [1, 2], "cp": 1, "ep": 1, "microbatch_size": 1, "schedule": ["1f1b", "zb-h1"]},
+    "fixed": {"tp": [1, 2, 16], "cp": 1, "ep": 1, "microbatch_size": 1, "schedule": ["1f1b", "zb-h1"]},
 }
 
 
@@ -24,7 +24,7 @@ def found() -> ppsim.Plan:
 
 
 def test_it_is_the_plan_of_the_command(found):
-    fixes = ["tp=1+2", "cp=1", "ep=1", "microbatch-size=1", "schedule=1f1b+zb-h1"]
+    fixes = ["tp=1+2+16", "cp=1", "ep=1", "microbatch-size=1", "schedule=1f1b+zb-h1"]
     command = ["plan", "--model", SMALL["model"], "--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "32"]
     command += [word for fix in fixes for word in ("--fix", fix)] + ["--top", "3", "--front", "1.5", "--json"]
     done = subprocess.run([sys.executable, "-m", "ppsim", *command], capture_output=True, text=True, check=True)
@@ -36,6 +36,8 @@ def test_it_is_the_plan_of_the_command(found):
     assert [row.name for row in found.pareto] == [row["plan"] for row in said["front"]]
     assert (found.not_modelled, found.known_error) == (said["not_modelled"], said["known_error"])
     assert set(found.verified.values()) == {"proved"}
+    assert found.unused == said["unused"] == ["tp=16"]
+    assert "no plan can have tp=16" in str(found)
 
 
 def test_plans_are_values(found):
@@ -64,7 +66,8 @@ def test_the_best_is_what_simulate_says(found):
 
 def test_what_does_not_fit_is_said():
     with pytest.raises(ppsim.DoesNotFit, match="no plan fits: the least is") as none:
-        ppsim.plan(model="llama3-70b", cluster="dgx-h100", nodes=1, global_batch_size=8, fixed={"tp": 8, "fsdp": False})
+        ppsim.plan(model="llama3-70b", cluster="dgx-h100", nodes=1, global_batch_size=8, fixed={"tp": [8, 16], "fsdp": False})
+    assert "no plan can have tp=16" in str(none.value)
     assert none.value.counterexample["tp"] == 8
 
 

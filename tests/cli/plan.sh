@@ -54,6 +54,16 @@ expect_exit 0 plan "${two[@]}" --fix microbatch-size=2+3 --fix tp=2 --fix pp=2 -
 expect_json 'sorted({p["plan"].split("microbatch ")[1][0] for p in d["plans"]}) == ["2", "3"]'
 expect_exit 0 plan "${two[@]}" --fix pp=1 --fix schedule=1f1b --top 1 --against microbatch-size=3,tp=2,pp=2,dp=4,schedule=1f1b --json
 expect_json '"microbatch 3" in d["against"][0]["plan"]'
+# So are numbers that no plan can have, beside those that one can.
+expect_exit 0 plan "${two[@]}" --fix tp=3+4 --fix pp=1+32 --fix chunks=1+2 --fix schedule=1f1b --top 1
+expect_out "No plan can have chunks=2, pp=32, tp=3."
+one_gpu=(--fix cp=1 --fix microbatch-size=1)
+expect_exit 0 plan "${two[@]}" "${one_gpu[@]}" --fix tp=1 --fix pp=4+8 --fix chunks=2 --fix schedule=interleaved-1f1b --top 1
+expect_out "No plan can have pp=8."
+expect_exit 3 plan "${two[@]}" "${one_gpu[@]}" --fix tp=1+64 --fix pp=1 --fix schedule=1f1b --min-spare-memory 79GB
+expect_err "no plan can have tp=64"
+expect_exit 0 plan "${two[@]}" --fix tp=2+4 --fix pp=1 --fix schedule=1f1b --top 1
+! grep -q "No plan can have" stdout || fail "both numbers are possible"
 expect_error 2 "the number of heads must be a multiple of tp" "found 32, expected a multiple of 3" plan --model llama3-8b --cluster dgx-h100 \
   --nodes 3 --global-batch-size 48 --fix tp=3
 expect_error 2 "tp x pp x cp must divide the number of GPUs" "found tp=3, expected a divisor of 16" plan "${two[@]}" --fix tp=3

@@ -13,6 +13,7 @@
 #include "plan_page.hpp"
 #include "plugins/plugins.hpp"
 #include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/workload/validated.hpp"
 #include "processes/interruption.hpp"
@@ -187,6 +188,7 @@ void print_found(const PlanOptions& options, const Answer& answer) {
   std::cout << "Searched " << plan.counts.parallelisms << " parallelisms and microbatch sizes: bounds of "
             << plan.counts.bounded << " plans, " << plan.counts.simulated
             << " simulated; what was left out is slower, by its bound, or does not fit.\n";
+  if (!plan.unused.empty()) std::cout << "No plan can have " << joined(plan.unused) << ".\n";
   if (const std::string domains = answer.request.work.cluster.domains_text(); !domains.empty())
     std::cout << "The job has " << domains << ".\n";
   std::cout << "Not modelled: " << answer.notes.not_modelled
@@ -229,6 +231,7 @@ Json answer_json(const PlanOptions& options, const Answer& answer) {
   object["fastest_misfit"] = plan.fastest_misfit ? row_json(options, *plan.fastest_misfit) : Json();
   object["tightest_miss"] = plan.tightest ? row_json(options, *plan.tightest) : Json();
   object["verified"] = answer.proof ? proof_json(*answer.proof) : Json();
+  object["unused"] = plan.unused;
   object["searched"] = {{"parallelisms", plan.counts.parallelisms},
                         {"bounded", plan.counts.bounded},
                         {"simulated", plan.counts.simulated},
@@ -244,6 +247,8 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
     output.note("ppsim: no schedule accepts any of the parallelisms; fewer values of --fix leave more");
     return kDoesNotFit;
   }
+  if (const auto& unused = answer.plan.unused; !unused.empty())
+    output.note("ppsim: no plan can have " + joined(unused));
   const Bytes memory = answer.request.work.cluster.gpu.memory_bytes;
   const Bytes spare = answer.request.min_spare_bytes;
   output.note(spare < memory

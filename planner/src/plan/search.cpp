@@ -57,6 +57,7 @@ class PlanSearch {
   Expected<Plan> run() {
     const Parallelisms parallelisms = space_.parallelisms();
     plan_.counts.parallelisms = static_cast<std::int64_t>(parallelisms.possible.size());
+    plan_.unused = space_.unused(parallelisms.possible);
     for (const GpuParallelism& parallelism : parallelisms.possible) {
       if (stopped()) return end(false);
       add_parallelism(parallelism, 0, false);

@@ -1,6 +1,8 @@
 #include "plan/space.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/nearest.hpp"
@@ -77,6 +79,32 @@ std::string_view layout_rule_name(LayoutRule rule) {
       return "auto";
   }
   return "even";
+}
+
+std::vector<std::string> Space::unused(const std::vector<GpuParallelism>& parallelisms) const {
+  if (counts_.empty()) return {};
+  std::set<std::pair<std::string, int>> used;
+  std::map<int, std::vector<ScheduleChoice>> of_ranks;
+  for (const auto& [nodes, groups] : parallelisms) {
+    const auto [choices, added] = of_ranks.try_emplace(groups.pipeline);
+    if (added) choices->second = schedules(groups.pipeline);
+    if (choices->second.empty()) continue;
+    used.insert({{"tp", groups.tensor},
+                 {"pp", groups.pipeline},
+                 {"dp", groups.data},
+                 {"cp", groups.context},
+                 {"ep", groups.expert},
+                 {"microbatch-size", groups.microbatch_size}});
+    for (const ScheduleChoice& choice : choices->second)
+      used.insert({"chunks", choice.chunks.value_or(choice.info->default_chunks)});
+  }
+  std::vector<std::string> result;
+  for (const auto& [key, values] : counts_) {
+    for (const int value : values) {
+      if (!used.contains({key, value})) result.push_back(key + "=" + std::to_string(value));
+    }
+  }
+  return result;
 }
 
 Expected<Space> Space::make(const PlanRequest& request) {

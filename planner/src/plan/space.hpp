@@ -42,6 +42,8 @@ class Space {
 
   /// All that check_parallelism accepts, in a fixed order.
   [[nodiscard]] Parallelisms parallelisms() const;
+  /// The fixed numbers that none of these parallelisms has for which there is a schedule, such as "tp=64".
+  [[nodiscard]] std::vector<std::string> unused(const std::vector<GpuParallelism>& parallelisms) const;
   /// From the one whose steps are shortest on.
   [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }

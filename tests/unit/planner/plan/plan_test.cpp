@@ -95,6 +95,16 @@ TEST(Plan, FixedValuesAreKept) {
   }
 }
 
+TEST(Plan, FixedNumbersThatNoPlanCanHaveAreNamed) {
+  PlanRequest request = small_request();
+  request.fixed = {{"pp", {"4", "3"}}, {"schedule", {"interleaved-1f1b"}}, {"chunks", {"2", "500"}}};
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_EQ(found->unused, (std::vector<std::string>{"chunks=500", "pp=3"}));
+  request.fixed = {{"pp", {"4", "2"}}, {"schedule", {"1f1b"}}};
+  EXPECT_TRUE(planner::plan(request)->unused.empty());
+}
+
 TEST(Plan, UnknownKeysAndValuesAreNamed) {
   PlanRequest request = small_request();
   request.fixed = {{"chunk", {"4"}}};
