@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "costs/costed_program.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
-#include "ppsim/planner/ir_source.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -14,26 +14,11 @@ Expected<TransportCapabilities> transport_of(const PlanRequest& request, const P
   return transport(request.transport.empty() ? "any" : request.transport, launches);
 }
 
-/// The Program of a choice and its costs.
-struct PlannedProgram {
-  Program program;
-  CostBinding costs;
-  TransportCapabilities capabilities;
-};
-
-Expected<PlannedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
+/// The Program of a choice and its costs. Errors: those of check_parallelism and costed_program.
+Expected<CostedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
   const Workload work = workload_of(request, choice);
-  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.parallelism));
   PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
-  ScheduleParameters parameters;
-  parameters.ranks = choice.parallelism.pipeline;
-  parameters.microbatches = choice.parallelism.microbatches();
-  parameters.chunks = choice.chunks;
-  PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name(choice.schedule, parameters, work));
-  PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(work, pipeline_of(ir)));
-  PPSIM_ASSIGN_OR_RETURN(auto program,
-                         to_program(ir, {.recompute = work.parallelism.recompute}, &costs.tables.costs));
-  return PlannedProgram{std::move(program), std::move(costs), capabilities};
+  return costed_program(work, choice.schedule, choice.chunks);
 }
 
 StepParts parts_of(const SimulatedStep& step) {
@@ -59,10 +44,10 @@ Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
 }
 
 Expected<SimulatedStep> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.parallelism));
   PPSIM_ASSIGN_OR_RETURN(auto planned, program_of_choice(request, choice));
   const EdgeMemory of_edge = edge_memory(request.transport);
-  auto step =
-      evaluate(choice.schedule, std::move(planned.program), std::move(planned.costs), planned.capabilities);
+  auto step = evaluate(choice.schedule, std::move(planned.program), std::move(planned.costs), capabilities);
   if (step && of_edge != EdgeMemory())
     step->communicator_bytes = communicator_bytes(step->program(), of_edge);
   return step;
@@ -89,8 +74,9 @@ Expected<PlanRow> plan_row(const PlanRequest& request, const PlanChoice& choice)
 }
 
 Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice) {
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.parallelism));
   PPSIM_ASSIGN_OR_RETURN(const auto planned, program_of_choice(request, choice));
-  VerifyOptions options{.capabilities = planned.capabilities,
+  VerifyOptions options{.capabilities = capabilities,
                         .sizes = planned.costs.tables.sizes,
                         .memory_limit = planned.costs.memory_limit,
                         .stopped = request.stopped};

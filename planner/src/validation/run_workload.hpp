@@ -1,7 +1,6 @@
 #pragma once
 
-#include "ppsim/core/ir/program.hpp"
-#include "ppsim/planner/costs/costs.hpp"
+#include "costs/costed_program.hpp"
 #include "ppsim/planner/validate.hpp"
 
 namespace ppsim::planner {
@@ -17,12 +16,7 @@ namespace ppsim::planner {
 [[nodiscard]] FittedConstants constants_with(const RunEffects& effects, FittedConstants constants,
                                              const GpuDescription& gpu);
 
-/// The schedule of a run, lowered, with the costs that its order follows.
-struct RunProgram {
-  Program program;
-  CostBinding costs;
-};
-/// Errors: those of ir_from_name, bind_cost_source and to_program.
-[[nodiscard]] Expected<RunProgram> program_of(const RunDescription& run, const Workload& work);
+/// The schedule of a run. Errors: those of costed_program.
+[[nodiscard]] Expected<CostedProgram> program_of(const RunDescription& run, const Workload& work);
 
 }  // namespace ppsim::planner

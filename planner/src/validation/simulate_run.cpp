@@ -4,7 +4,6 @@
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/effects/job_step.hpp"
 #include "ppsim/planner/evaluate.hpp"
-#include "ppsim/planner/ir_source.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "run_workload.hpp"
 
@@ -122,16 +121,8 @@ Expected<Workload> workload_of(const RunDescription& run) {
                   .stack = std::move(stack)};
 }
 
-Expected<RunProgram> program_of(const RunDescription& run, const Workload& work) {
-  ScheduleParameters parameters;
-  parameters.ranks = run.pipeline;
-  parameters.microbatches = work.parallelism.microbatches();
-  if (run.chunks > 1) parameters.chunks = run.chunks;
-  PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name(run.schedule, parameters, work));
-  PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(work, pipeline_of(ir)));
-  PPSIM_ASSIGN_OR_RETURN(auto program,
-                         to_program(ir, {.recompute = work.parallelism.recompute}, &costs.tables.costs));
-  return RunProgram{std::move(program), std::move(costs)};
+Expected<CostedProgram> program_of(const RunDescription& run, const Workload& work) {
+  return costed_program(work, run.schedule, run.chunks > 1 ? std::optional(run.chunks) : std::nullopt);
 }
 
 PipelineLayout usual_layout(std::int64_t layers, int stages) {
