@@ -10,10 +10,13 @@
 namespace ppsim::gpu_backend {
 
 EmulatedTransport::EmulatedTransport(const RunInput& input, CompletionSink& sink)
-    : program_(input.program), model_(input.model), times_(input.times), sink_(sink) {
+    : program_(input.program),
+      model_(input.model),
+      times_(input.times),
+      sink_(sink),
+      collectives_(input.program) {
   const auto& credits = input.options.capabilities.credits;
   if (credits) credits_ = as_size(*credits);
-  begin_step();
 }
 
 /// On the thread of the timers, which no exception may leave.
@@ -30,10 +33,8 @@ void EmulatedTransport::at_its_time(const Call& call) {
 
 void EmulatedTransport::begin_step() {
   const std::lock_guard lock(mutex_);
-  const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
-  matches_.assign(program_.communicators().size(),
-                  Matches{.calls = std::vector<std::size_t>(ranks), .open = {}});
+  collectives_.begin_step();
 }
 
 void EmulatedTransport::post(std::span<const Transfer> group) {
@@ -110,35 +111,14 @@ void EmulatedTransport::receive(ChannelState& channel) {
 void EmulatedTransport::post(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
   const Time now = WallClock::now();
-  std::optional<std::vector<CollectiveCall>> match = join(call);
+  std::optional<std::vector<CollectiveCall>> match = collectives_.join(call);
   if (!match) return;
   const Nanoseconds takes = times_(match->front().instruction, 0);
-  if (takes == 0) return end(*match);
+  if (takes == 0) return complete_match(program_, model_, *match, sink_);
   sink_.in_flight();
-  timers_.set(now + std::chrono::nanoseconds(takes),
-              [this, match = *std::move(match)] { at_its_time([&] { end(match); }); });
-}
-
-/// Returns: the match that this call completes, in rank order.
-std::optional<std::vector<CollectiveCall>> EmulatedTransport::join(const CollectiveCall& call) {
-  Matches& matches = matches_[call.communicator.index()];
-  const std::size_t nth = matches.calls[call.rank.index()]++ - matches.met;
-  if (nth >= matches.open.size()) matches.open.resize(nth + 1);
-  matches.open[nth].push_back(call);
-  if (matches.open[nth].size() < program_.communicator(call.communicator).members.size()) return std::nullopt;
-  // Members join in order, so the first match is the first to be complete.
-  std::vector<CollectiveCall> match = std::move(matches.open.front());
-  matches.open.pop_front();
-  ++matches.met;
-  std::ranges::sort(match, {}, &CollectiveCall::rank);
-  return match;
-}
-
-void EmulatedTransport::end(const std::vector<CollectiveCall>& match) {
-  std::vector<InstructionId> members;
-  for (const CollectiveCall& member : match) members.push_back(member.instruction);
-  reduce(program_, model_, match);
-  sink_.complete(members);
+  timers_.set(now + std::chrono::nanoseconds(takes), [this, match = *std::move(match)] {
+    at_its_time([&] { complete_match(program_, model_, match, sink_); });
+  });
 }
 
 }  // namespace ppsim::gpu_backend

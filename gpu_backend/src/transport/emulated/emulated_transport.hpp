@@ -10,6 +10,7 @@
 #include "executor/worker.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 #include "timer_queue.hpp"
+#include "transport/collective_calls.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -38,11 +39,6 @@ class EmulatedTransport final : public Transport {
     std::deque<std::vector<std::byte>> arrived;  ///< with credits: out and not received
     bool moving = false;                         ///< the first of `sends` is in flight
   };
-  struct Matches {
-    std::vector<std::size_t> calls;  ///< per rank: how many it has made
-    std::deque<std::vector<CollectiveCall>> open;
-    std::size_t met = 0;  ///< matches that all have joined
-  };
 
   template <class Call>
   void at_its_time(const Call& call);
@@ -52,8 +48,6 @@ class EmulatedTransport final : public Transport {
   void arrive(ChannelState& channel, Time due);
   void land(ChannelState& channel);
   void receive(ChannelState& channel);
-  [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
-  void end(const std::vector<CollectiveCall>& match);
 
   const Program& program_;
   const CpuStageModel& model_;
@@ -62,8 +56,8 @@ class EmulatedTransport final : public Transport {
   CompletionSink& sink_;
   std::mutex mutex_;
   std::map<Channel, ChannelState> channels_;
-  std::vector<Matches> matches_;  ///< per communicator
-  TimerQueue timers_;             // last: its thread ends before what it works on
+  CollectiveCalls collectives_;
+  TimerQueue timers_;  // last: its thread ends before what it works on
 };
 
 }  // namespace ppsim::gpu_backend

@@ -1,6 +1,5 @@
 #include "in_process_transport.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "executor/payload.hpp"
@@ -9,16 +8,13 @@ namespace ppsim::gpu_backend {
 
 InProcessTransport::InProcessTransport(const Program& program, const CpuStageModel& model,
                                        std::optional<int> credits, CompletionSink& sink)
-    : program_(program), model_(model), sink_(sink) {
+    : program_(program), model_(model), sink_(sink), collectives_(program) {
   if (credits) credits_ = as_size(*credits);
-  begin_step();
 }
 
 void InProcessTransport::begin_step() {
-  const auto ranks = as_size(program_.pipeline().ranks());
   channels_.clear();
-  groups_.assign(program_.communicators().size(),
-                 Group{.calls = std::vector<std::size_t>(ranks), .matches = {}});
+  collectives_.begin_step();
 }
 
 void InProcessTransport::post(std::span<const Transfer> group) {
@@ -88,29 +84,10 @@ bool InProcessTransport::move_out(ChannelState& channel, std::unique_lock<std::m
 }
 
 void InProcessTransport::post(const CollectiveCall& call) {
-  std::optional<std::vector<CollectiveCall>> match = join(call);
-  if (!match) return;
-  std::vector<InstructionId> members;
-  for (const CollectiveCall& member : *match) members.push_back(member.instruction);
-  reduce(program_, model_, *match);
-  sink_.complete(members);
-}
-
-/// Returns: the match that this call completes, in rank order.
-std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const CollectiveCall& call) {
-  const std::lock_guard lock(mutex_);
-  Group& group = groups_[call.communicator.index()];
-  const std::size_t nth = group.calls[call.rank.index()]++ - group.met;
-  if (nth >= group.matches.size()) group.matches.resize(nth + 1);
-  group.matches[nth].push_back(call);
-  if (group.matches[nth].size() < program_.communicator(call.communicator).members.size())
-    return std::nullopt;
-  // Members join in order, so the first match is the first to be complete.
-  std::vector<CollectiveCall> match = std::move(group.matches.front());
-  group.matches.pop_front();
-  ++group.met;
-  std::ranges::sort(match, {}, &CollectiveCall::rank);
-  return match;
+  std::unique_lock lock(mutex_);
+  const auto match = collectives_.join(call);
+  lock.unlock();
+  if (match) complete_match(program_, model_, *match, sink_);
 }
 
 }  // namespace ppsim::gpu_backend

@@ -10,6 +10,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
+#include "transport/collective_calls.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -34,18 +35,12 @@ class InProcessTransport final : public Transport {
     std::deque<std::vector<std::byte>> arrived;  ///< with credits: out and not received
     bool moving = false;                         ///< a thread is at work on this channel
   };
-  struct Group {
-    std::vector<std::size_t> calls;  ///< per rank: how many it has made
-    std::deque<std::vector<CollectiveCall>> matches;
-    std::size_t met = 0;  ///< matches that are over
-  };
 
   void progress(ChannelState& channel);
   bool move_one(ChannelState& channel, std::unique_lock<std::mutex>& lock);
   bool move_directly(ChannelState& channel, std::unique_lock<std::mutex>& lock);
   bool move_in(ChannelState& channel, std::unique_lock<std::mutex>& lock);
   bool move_out(ChannelState& channel, std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
 
   const Program& program_;
   const CpuStageModel& model_;
@@ -53,7 +48,7 @@ class InProcessTransport final : public Transport {
   CompletionSink& sink_;
   std::mutex mutex_;  ///< never held while bytes move or the sink is told
   std::map<Channel, ChannelState> channels_;
-  std::vector<Group> groups_;  ///< per communicator
+  CollectiveCalls collectives_;
 };
 
 }  // namespace ppsim::gpu_backend

@@ -50,7 +50,6 @@ class MpiTransport final : public Transport {
     std::uint32_t received = 0;
     std::uint32_t sent = 0;
   };
-  using Contribution = std::optional<std::vector<std::byte>>;
   struct MemberState {
     int up_tag = 0;                            ///< of what it gives to the lowest member
     int down_tag = 0;                          ///< of what it gets back
