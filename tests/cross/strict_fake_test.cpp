@@ -159,7 +159,7 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
     test::FakeGpu gpu(test::devices_for(program));
     const auto duration = [](const Action& a) { return Nanoseconds{1000} * (1 + static_cast<int>(a.kind)); };
     const RunResult run = test::run_on_fake(gpu, program, model, {.duration = duration}).value();
-    const CostTable costs = measured_costs(program, run.traces);
+    const CostTable costs = mean_costs(measured_durations({program, rendezvous()}, run.traces));
     const SimulatedRun simulated = simulate_program(program, launches_of({}), costs).value();
     Nanoseconds end = 0;
     for (const Span& span : simulated->spans) end = std::max(end, span.end.time);

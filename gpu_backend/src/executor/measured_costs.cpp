@@ -133,8 +133,4 @@ CostSpreads cost_spreads(const Durations& durations) {
   return spreads;
 }
 
-CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
-  return mean_costs(measured_durations({program, rendezvous()}, traces));
-}
-
 }  // namespace ppsim::gpu_backend

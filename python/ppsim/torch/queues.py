@@ -27,10 +27,6 @@ class Progress:
         self.states = bytearray(count)
         self.spans: list[tuple[int, int]] = [(-1, -1)] * count
 
-    def current(self) -> list[int]:
-        """Instructions that run now."""
-        return [index for index, state in enumerate(self.states) if state == 1]
-
 
 class Failed(Protocol):
     """Asked whether the step has failed somewhere, and told what went wrong here."""

@@ -328,19 +328,4 @@ Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfi
   return make_error(ErrorCode::bad_argument, "transformer: unknown arithmetic");
 }
 
-double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients) {
-  switch (config.arithmetic) {
-    case Arithmetic::float32:
-    case Arithmetic::bf16:
-    case Arithmetic::fp8:
-      return TransformerModel<RealArithmetic<float>>::loss_of(gradients);
-    case Arithmetic::float64:
-      return TransformerModel<RealArithmetic<double>>::loss_of(gradients);
-    case Arithmetic::integer_exact:
-      return static_cast<double>(
-          static_cast<std::int64_t>(TransformerModel<RingArithmetic>::loss_of(gradients)));
-  }
-  return 0;
-}
-
 }  // namespace ppsim::gpu_backend

@@ -215,7 +215,7 @@ TEST(MeasuredCosts, CountTransfersFromTheLaterStart) {
     return result;
   };
   const std::vector<TimedTrace> traces = {trace(900), trace(35), trace(20), trace(30), trace(25)};
-  const CostTable costs = measured_costs(program, traces);
+  const CostTable costs = mean_costs(measured_durations({program, rendezvous()}, traces));
   EXPECT_EQ(costs({OpKind::forward, 0, -1, 0}), 30);
   EXPECT_EQ(costs({OpKind::forward, 1, -1, 0}), 5);
   EXPECT_EQ(costs({OpKind::send_forward, 0, 1, 0}), 7);
@@ -244,7 +244,7 @@ TEST(MeasuredCosts, AreMeansWithoutTheTwentiethAtEitherEnd) {
 TEST(MeasuredCosts, LeaveOutWhatDidNotHappen) {
   const Program program = deferred_receives(false);
   const RunResult result = run(program, NullModel(), unverified());
-  const CostTable costs = measured_costs(program, result.traces);
+  const CostTable costs = mean_costs(measured_durations({program, rendezvous()}, result.traces));
   for (const auto& [key, duration] : costs.entries()) EXPECT_NE(key.kind, OpKind::send_backward);
   EXPECT_GT(costs({OpKind::forward, 0, -1, 0}), 0);
 }

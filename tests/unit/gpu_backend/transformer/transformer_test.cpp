@@ -238,8 +238,8 @@ TEST(Transformer, LossOfAnUntrainedModelIsAboutThatOfAGuess) {
   TransformerConfig config = tiny_transformer(Arithmetic::float32);
   TransformerRun run(config, chain_of_stages(2, 3));
   for (int mb = 0; mb < 3; ++mb) run.run(mb);
-  EXPECT_NEAR(transformer_loss(config, run.tensor(TensorKind::gradients, 1)), 3 * std::log(11), 2);
-  EXPECT_EQ(transformer_loss(config, run.tensor(TensorKind::gradients, 0)), 0);
+  EXPECT_NEAR(run.model().loss(run.tensor(TensorKind::gradients, 1)), 3 * std::log(11), 2);
+  EXPECT_EQ(run.model().loss(run.tensor(TensorKind::gradients, 0)), 0);
 }
 
 TEST(Transformer, LearnsItsBatches) {
@@ -249,7 +249,7 @@ TEST(Transformer, LearnsItsBatches) {
   for (int step = 0; step < 20; ++step) {
     run.clear_gradients();
     for (int mb = 0; mb < 4; ++mb) run.run(mb);
-    losses.push_back(transformer_loss(config, run.tensor(TensorKind::gradients, 1)));
+    losses.push_back(run.model().loss(run.tensor(TensorKind::gradients, 1)));
     run.update(0.25);
   }
   EXPECT_LT(losses[5], 0.9 * losses[0]);

@@ -49,7 +49,6 @@ using BlockId = StrongId<struct BlockTag>;                ///< parameter block
 using CollectiveId = StrongId<struct CollectiveTag>;      ///< named collective of a pipeline
 using CommunicatorId = StrongId<struct CommunicatorTag>;  ///< communicator of a Program
 using InstructionId = StrongId<struct InstructionTag>;    ///< instruction of a Program, numbered rank by rank
-using TensorId = StrongId<struct TensorTag>;              ///< tensor of a Program
 
 /// The ids from `first` to the one before `last`, ascending.
 template <class Id>

@@ -28,15 +28,11 @@ using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
 /// Quartiles of every class.
 [[nodiscard]] CostSpreads cost_spreads(const Durations& durations);
 
-/// mean_costs of runs by rendezvous.
-[[nodiscard]] CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces);
-
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
 using gpu_backend::cost_spreads;
 using gpu_backend::Durations;
 using gpu_backend::mean_costs;
-using gpu_backend::measured_costs;
 using gpu_backend::measured_durations;
 }  // namespace ppsim

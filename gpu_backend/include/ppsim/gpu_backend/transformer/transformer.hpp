@@ -1,9 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "ppsim/core/ir/error.hpp"
@@ -80,10 +78,6 @@ struct TransformerConfig {
 /// Errors: bad_argument naming every field out of its domain.
 [[nodiscard]] Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfig& config);
 
-/// The sum of the losses of the microbatches whose weight gradients a last stage has accumulated; 0 for other
-/// stages. Requires: gradients of a block of make_transformer(config).
-[[nodiscard]] double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients);
-
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
@@ -91,6 +85,5 @@ using gpu_backend::Arithmetic;
 using gpu_backend::AttentionKernels;
 using gpu_backend::make_transformer;
 using gpu_backend::Optimizer;
-using gpu_backend::transformer_loss;
 using gpu_backend::TransformerConfig;
 }  // namespace ppsim
