@@ -153,15 +153,6 @@ void add_input_options(Command& command, InputOptions& options) {
   add_dialect_option(command, options.dialect);
 }
 
-Expected<CsvDialect> dialect_from_name(const std::string& name) {
-  if (name == "torch") return CsvDialect::torch;
-  if (name == "torch-2.15") return CsvDialect::torch_2_15;
-  if (name == "legacy") return CsvDialect::legacy;
-  if (name == "zero-bubble") return CsvDialect::zero_bubble;
-  return make_error(ErrorCode::bad_argument, "unknown --dialect",
-                    {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"});
-}
-
 void add_target_option(Command& command, std::string& target) {
   command.add_option(
       "--for", target,
@@ -171,15 +162,16 @@ void add_target_option(Command& command, std::string& target) {
 
 Expected<std::optional<Target>> target_of(const std::string& name) {
   if (name.empty()) return std::optional<Target>();
-  const auto target = target_named(name);
-  if (target) return std::optional<Target>(*target);
-  Error error = target.error();
-  error.message.replace(0, std::string_view("unknown target").size(), "unknown --for");
-  return tl::unexpected(std::move(error));
+  PPSIM_ASSIGN_OR_RETURN(const auto target, of_option(target_named(name), "target", "--for"));
+  return std::optional<Target>(target);
+}
+
+Expected<CsvDialect> dialect_of(const std::string& name) {
+  return of_option(dialect_from_name(name), "dialect", "--dialect");
 }
 
 Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path) {
-  auto asked = dialect_from_name(input.dialect);
+  auto asked = dialect_of(input.dialect);
   if (!asked || *asked == CsvDialect::torch) return asked;
   const bool reads = suffix_of(input.input) != ".json" && names_file(input.input);
   if (reads) return *asked == CsvDialect::torch_2_15 ? *asked : CsvDialect::torch;

@@ -79,7 +79,16 @@ void add_send_done_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);
 /// Those of an input that becomes a Program: parameters, --offload, --send-done-delay and --dialect.
 void add_input_options(Command& command, InputOptions& options);
-[[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
+/// What a library makes of an option's text; an error names the option in place of `what`.
+template <class T>
+[[nodiscard]] Expected<T> of_option(Expected<T> result, std::string_view what, std::string_view option) {
+  if (result) return result;
+  std::string& message = result.error().message;
+  if (const auto at = message.find(what); at != std::string::npos) message.replace(at, what.size(), option);
+  return result;
+}
+/// Errors: bad_argument naming --dialect.
+[[nodiscard]] Expected<CsvDialect> dialect_of(const std::string& name);
 void add_target_option(Command& command, std::string& target);
 /// The target that --for names; nothing for an empty text.
 /// Errors: bad_argument.

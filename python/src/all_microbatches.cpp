@@ -118,7 +118,7 @@ nb::dict memory_data(const MemoryForAll& bound) {
 
 Data verified_for_all(const Schedule& schedule, const std::string& communicators,
                       const VerifyQuestion& question) {
-  const Subject subject(schedule, policy_named(communicators), question.costs);
+  const Subject subject(schedule, value_of(policy_from_name(communicators)), question.costs);
   const Program first = subject.first_program();
   VerifyQuestion of_first = question;
   of_first.costs = subject.costs(first.pipeline().microbatches());

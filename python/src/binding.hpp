@@ -66,8 +66,8 @@ struct GivenText {
 /// The text that was given as `name`. Errors: throws CoreError for what is none. Requires: the GIL.
 [[nodiscard]] std::string given_text(const GivenText& given, const std::string& name);
 
-/// Errors: throws CoreError naming the policies there are.
-[[nodiscard]] CommunicatorPolicy policy_named(const std::string& name);
+/// Nothing where none is named. Errors: throws CoreError naming the policies there are.
+[[nodiscard]] std::optional<CommunicatorPolicy> asked_policy(const std::optional<std::string>& name);
 
 /// Asked by long work, in any thread, whether to give up.
 using Stopped = std::function<bool()>;

@@ -49,21 +49,10 @@ Data sensitivity_of(const Sensitivity& of) {
                {"path", growth_of(of.scaled)}});
 }
 
-CostGrouping grouping_of(const std::string& by) {
-  if (by == "kind") return CostGrouping::kind;
-  if (by == "rank") return CostGrouping::rank;
-  if (by == "stage") return CostGrouping::stage;
-  if (by == "link") return CostGrouping::link;
-  if (by == "class") return CostGrouping::cost_class;
-  throw CoreError({ErrorCode::bad_argument,
-                   "no way to group costs",
-                   {.found = by, .expected = "kind, rank, stage, link or class"}});
-}
-
 /// By kind there is the network of a model, too, whose costs are the step's alone.
 DataList sensitivities_of(const SimulatedStep& step, const std::string& by, const Sources& costs) {
   DataList result;
-  const CostGrouping grouping = grouping_of(by);
+  const CostGrouping grouping = value_of(cost_grouping_from_name(by));
   for (const Sensitivity& of : value_of(sensitivities(step, grouping))) result.append(sensitivity_of(of));
   const auto* model = costs.size() == 1 ? std::get_if<Workload>(&costs.front().value) : nullptr;
   if (model == nullptr || grouping != CostGrouping::kind) return result;

@@ -33,25 +33,6 @@ static_assert(sizeof(Instruction) == 16 && offsetof(Instruction, first_after) ==
               offsetof(Instruction, action_count) == 8 && offsetof(Instruction, after_count) == 10 &&
               offsetof(Instruction, form) == 12 && offsetof(Instruction, blocking) == 13);
 
-CsvDialect dialect_named(const std::string& name) {
-  if (name == "torch") return CsvDialect::torch;
-  if (name == "torch-2.15") return CsvDialect::torch_2_15;
-  if (name == "legacy") return CsvDialect::legacy;
-  if (name == "zero-bubble") return CsvDialect::zero_bubble;
-  throw CoreError({ErrorCode::bad_argument,
-                   "unknown dialect",
-                   {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"}});
-}
-
-Grouping grouping_named(const std::string& name) {
-  if (name == "none") return Grouping::none;
-  if (name == "paired") return Grouping::paired;
-  if (name == "as-written") return Grouping::as_written;
-  throw CoreError({ErrorCode::bad_argument,
-                   "unknown grouping",
-                   {.found = name, .expected = "none, paired or as-written"}});
-}
-
 using Rows = std::vector<std::vector<std::string>>;
 
 Rows rows_of(const Schedule& schedule) {
@@ -87,12 +68,14 @@ std::vector<int> placement_of(const Pipeline& pipeline) {
 
 Ir read_ir(const std::string& path, const std::string& dialect, const std::string& communicators) {
   const std::string text = value_of(read_text_file(path));
-  return value_of(ir_from_text(text, path, {dialect_named(dialect), policy_named(communicators)}));
+  return value_of(ir_from_text(
+      text, path, {value_of(dialect_from_name(dialect)), value_of(policy_from_name(communicators))}));
 }
 
 Ir ir_of_text(const std::string& text, const std::string& name, const std::string& dialect,
               const std::string& communicators) {
-  return value_of(ir_from_text(text, name, {dialect_named(dialect), policy_named(communicators)}));
+  return value_of(ir_from_text(
+      text, name, {value_of(dialect_from_name(dialect)), value_of(policy_from_name(communicators))}));
 }
 
 /// The functions that python/ppsim/lowering.py calls.
@@ -120,8 +103,7 @@ StageRecompute asked_recompute(const LoweringWords& words) {
 
 /// Where no words ask for anything.
 LoweringOptions default_lowering(const LoweringWords& words, const std::optional<Target>& target) {
-  std::optional<CommunicatorPolicy> policy;
-  if (words.communicators) policy = policy_named(*words.communicators);
+  const std::optional<CommunicatorPolicy> policy = asked_policy(words.communicators);
   if (target) return usual_lowering(*target, value_of(communicators_for(*target, policy)));
   LoweringOptions options;
   options.communicators = policy.value_or(options.communicators);
@@ -131,7 +113,7 @@ LoweringOptions default_lowering(const LoweringWords& words, const std::optional
 LoweringOptions lowering_options(const LoweringWords& words, const std::optional<Target>& target) {
   LoweringOptions options = default_lowering(words, target);
   if (words.order) value_of(set_order(options, *words.order));
-  options.grouping = grouping_named(words.grouping);
+  options.grouping = value_of(grouping_from_name(words.grouping));
   options.recompute = asked_recompute(words);
   options.offload = value_of(offload_from_text(words.offload));
   if (words.send_done_delay)
@@ -244,7 +226,7 @@ void bind_common(nb::class_<T>& type, const char* what) {
       .def(
           "to_csv",
           [](const T& ir, const GivenText& dialect) {
-            return value_of(to_csv(ir, dialect_named(given_text(dialect, "dialect"))));
+            return value_of(to_csv(ir, value_of(dialect_from_name(given_text(dialect, "dialect")))));
           },
           "dialect"_a = "torch",
           "PyTorch's CSV of it, as text: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble.")
@@ -297,7 +279,8 @@ void bind_program(nb::module_& module) {
       .def(
           "with_communicators",
           [](const Program& program, const GivenText& policy) {
-            return value_of(with_communicators(program, policy_named(given_text(policy, "policy"))));
+            return value_of(
+                with_communicators(program, value_of(policy_from_name(given_text(policy, "policy")))));
           },
           "policy"_a,
           "The same instructions with communicators per-rank, per-pair, per-edge or per-stage-edge.")
@@ -337,11 +320,9 @@ void bind_program(nb::module_& module) {
 
 }  // namespace
 
-CommunicatorPolicy policy_named(const std::string& name) {
-  if (const auto policy = policy_from_name(name)) return *policy;
-  throw CoreError({ErrorCode::bad_argument,
-                   "unknown communicators",
-                   {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}});
+std::optional<CommunicatorPolicy> asked_policy(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  return value_of(policy_from_name(*name));
 }
 
 void bind_ir(nb::module_& module) {

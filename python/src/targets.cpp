@@ -13,17 +13,6 @@
 namespace ppsim::python {
 namespace {
 
-std::optional<CommunicatorPolicy> asked_policy(const std::optional<std::string>& name) {
-  if (!name) return std::nullopt;
-  const auto policy = policy_from_name(*name);
-  if (!policy) {
-    throw CoreError({ErrorCode::bad_argument,
-                     "unknown communicators",
-                     {.found = *name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}});
-  }
-  return policy;
-}
-
 /// A text as the release would load it.
 Ir loaded(const std::string& text, const std::string& name, const std::string& target,
           const std::optional<std::string>& communicators) {

@@ -62,7 +62,7 @@ def test_jitter_is_reproducible_and_names_the_slow_rank():
 
 def test_what_is_no_answer_is_an_error():
     run = run_of("1f1b")
-    with pytest.raises(ppsim.Error, match="no way to group costs"):
+    with pytest.raises(ppsim.Error, match="unknown cost grouping"):
         ppsim.sensitivity(run, by="gpu")
     with pytest.raises(ppsim.Error, match="no cost group"):
         ppsim.break_even(run, run, "G")

@@ -65,4 +65,5 @@ expect_exit 4 verify files/a.csv files/b.csv --communicators per-rank --unit F=1
 mkdir empty
 expect_error 2 "a folder without schedules" "empty" verify empty
 expect_error 2 "unknown --communicators" "per-planet" verify files --communicators per-planet
+expect_error 2 "unknown --communicators" "expected one of per-rank" verify files --communicators per-rank,,per-edge
 expect_error 2 "are for one input" "2 inputs" verify files files/a.csv --certificate proof.json

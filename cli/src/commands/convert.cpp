@@ -70,7 +70,7 @@ Expected<std::string> written(const ConvertOptions& options, const Ir& ir, bool 
 }
 
 Expected<int> run(const ConvertOptions& options, const Output& output) {
-  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(options.input.dialect));
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_of(options.input.dialect));
   PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   const auto text = read_text_file(options.input.input);
   if (!text && names_schedule(options.input.input)) {

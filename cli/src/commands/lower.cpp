@@ -33,8 +33,8 @@ Expected<LoweringOptions> lowering_of(const LowerOptions& options, const Subject
                          target ? communicators_for(*target, asked)
                                 : Expected<CommunicatorPolicy>(asked.value_or(lowering.communicators)));
   lowering.communicators = policy;
-  if (options.grouping == "paired") lowering.grouping = Grouping::paired;
-  if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
+  PPSIM_ASSIGN_OR_RETURN(const auto grouping, grouping_from_name(options.grouping));
+  lowering.grouping = grouping;
   lowering.receive_buffers = options.receive_buffers;
   PPSIM_RETURN_IF_ERROR(add_extras(lowering, options.extras, subject.ir));
   return lowering;

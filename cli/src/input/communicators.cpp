@@ -4,10 +4,7 @@ namespace ppsim::cli {
 
 Expected<std::optional<CommunicatorPolicy>> policy_of(const std::string& name) {
   if (name.empty()) return std::optional<CommunicatorPolicy>();
-  const auto policy = policy_from_name(name);
-  if (policy) return policy;
-  return make_error(ErrorCode::bad_argument, "unknown --communicators",
-                    {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"});
+  return of_option(policy_from_name(name), "communicators", "--communicators");
 }
 
 Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {

@@ -279,7 +279,7 @@ bool has_gradients(const Ir& ir) {
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
                                CommunicatorPolicy policy) {
   PPSIM_ASSIGN_OR_RETURN(auto source, cost_source(options));
-  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(input.dialect));
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_of(input.dialect));
   PPSIM_RETURN_IF_ERROR(check_is_name(input));
   PPSIM_RETURN_IF_ERROR(check_dialect_is_for(input));
   bool native_program = false;

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
@@ -8,19 +9,10 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kPolicyNames = {"per-rank", "per-pair", "per-edge",
                                                           "per-stage-edge"};
+constexpr std::array<std::string_view, 3> kGroupingNames = {"none", "paired", "as-written"};
+static_assert(kPolicyNames.size() == static_cast<std::size_t>(CommunicatorPolicy::per_stage_edge) + 1);
+static_assert(kGroupingNames.size() == static_cast<std::size_t>(Grouping::as_written) + 1);
 constexpr std::string_view kEarlyPrefix = "early:";
-
-std::string_view grouping_name(Grouping grouping) {
-  switch (grouping) {
-    case Grouping::none:
-      return "none";
-    case Grouping::paired:
-      return "paired";
-    case Grouping::as_written:
-      return "as-written";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -28,11 +20,12 @@ std::string_view policy_name(CommunicatorPolicy policy) {
   return kPolicyNames[static_cast<std::size_t>(policy)];
 }
 
-std::optional<CommunicatorPolicy> policy_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < kPolicyNames.size(); ++i) {
-    if (kPolicyNames[i] == name) return static_cast<CommunicatorPolicy>(i);
-  }
-  return std::nullopt;
+Expected<CommunicatorPolicy> policy_from_name(std::string_view name) {
+  return enumerator_named<CommunicatorPolicy>("communicators", kPolicyNames, name);
+}
+
+Expected<Grouping> grouping_from_name(std::string_view name) {
+  return enumerator_named<Grouping>("grouping", kGroupingNames, name);
 }
 
 std::string order_name(const LoweringOptions& options) {
@@ -92,7 +85,7 @@ Expected<int> send_done_delay_from_text(std::string_view text) {
 
 std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
   out << order_name(options) << ' ' << policy_name(options.communicators) << " grouping "
-      << grouping_name(options.grouping) << " recompute " << options.recompute;
+      << kGroupingNames[static_cast<std::size_t>(options.grouping)] << " recompute " << options.recompute;
   if (options.receive_buffers) out << " receive-buffers " << *options.receive_buffers;
   if (options.offload.on()) out << " offload " << options.offload;
   if (options.load) out << " load";

@@ -1,11 +1,13 @@
 #include "ppsim/planner/effects/cost_groups.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::planner {
@@ -109,6 +111,12 @@ void append_ends(const SimulatedStep& step, const IdVector<RankId, StepEnd>& end
 }
 
 }  // namespace
+
+Expected<CostGrouping> cost_grouping_from_name(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames = {"kind", "rank", "stage", "link", "class"};
+  static_assert(kNames.size() == static_cast<std::size_t>(CostGrouping::cost_class) + 1);
+  return enumerator_named<CostGrouping>("cost grouping", kNames, name);
+}
 
 std::ostream& operator<<(std::ostream& out, const CostGroup& group) {
   switch (group.what) {

@@ -39,17 +39,11 @@ Expected<SimulatedStep> evaluated_one(const SensitivityOptions& options, const s
   return evaluated("sensitivity", read_subject_per(options.per, one, options.costs), capabilities, output);
 }
 
-CostGrouping grouping_of(const std::string& by) {
-  if (by == "rank") return CostGrouping::rank;
-  if (by == "stage") return CostGrouping::stage;
-  if (by == "link") return CostGrouping::link;
-  return by == "class" ? CostGrouping::cost_class : CostGrouping::kind;
-}
-
 /// By kind there is the network of a model, too.
 Expected<std::vector<Sensitivity>> sensitivities_of(const SensitivityOptions& options,
                                                     const SimulatedStep& step) {
-  auto results = sensitivities(step, grouping_of(options.by));
+  PPSIM_ASSIGN_OR_RETURN(const auto grouping, cost_grouping_from_name(options.by));
+  auto results = sensitivities(step, grouping);
   if (!results || options.by != "kind" || options.costs.model.empty()) return results;
   PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
   auto network = network_sensitivities(step, std::get<Workload>(*source));

@@ -176,12 +176,7 @@ Expected<int> run_asked(VerifyRequest options, const Output& output) {
   options.decided = std::make_shared<DecidedSoFar>();
   std::optional<CommunicatorPolicy> policy;
   if (!options.policy.empty()) {
-    policy = policy_from_name(options.policy);
-    if (!policy) {
-      return make_error(ErrorCode::bad_argument, "unknown --communicators",
-                        {.found = options.policy,
-                         .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"});
-    }
+    PPSIM_ASSIGN_OR_RETURN(policy, policy_of_list(options.policy));
   }
   if (!options.other.empty()) return verify_never_slower(options, policy, output);
   return options.all_microbatches ? run_all(options, policy, output) : run_one(options, policy, output);

@@ -66,12 +66,7 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
   std::vector<Policy> policies;
   std::istringstream items(names == "all" ? "per-rank,per-pair,per-edge,per-stage-edge" : names);
   for (std::string item; std::getline(items, item, ',');) {
-    const Policy policy = policy_from_name(item);
-    if (!policy) {
-      return make_error(
-          ErrorCode::bad_argument, "unknown --communicators",
-          {.found = item, .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"});
-    }
+    PPSIM_ASSIGN_OR_RETURN(const Policy policy, policy_of_list(item));
     if (std::ranges::find(policies, policy) != policies.end())
       return make_error(ErrorCode::bad_argument, "--communicators names a policy twice", {.found = names});
     policies.push_back(policy);
@@ -191,6 +186,12 @@ class Table {
 };
 
 }  // namespace
+
+Expected<CommunicatorPolicy> policy_of_list(const std::string& name) {
+  auto policy = of_option(policy_from_name(name), "communicators", "--communicators");
+  if (!policy) policy.error().place.expected += ", several or all";
+  return policy;
+}
 
 bool is_many(const VerifyRequest& request) {
   std::error_code ignored;

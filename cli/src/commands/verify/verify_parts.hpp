@@ -207,6 +207,9 @@ Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<
 /// A counterexample as `verify --json` writes it.
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);
 
+/// One policy of --communicators, which may list several. Errors: bad_argument.
+[[nodiscard]] Expected<CommunicatorPolicy> policy_of_list(const std::string& name);
+
 /// NAME for a number of microbatches.
 using SubjectFor = std::function<Expected<Subject>(int microbatches)>;
 /// Of the numbers of microbatches the first that NAME accepts is at most this.

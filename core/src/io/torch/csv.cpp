@@ -1,6 +1,7 @@
 #include "ppsim/core/io/torch_csv.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "alphabet.hpp"
@@ -10,6 +11,7 @@
 #include "ppsim/core/execution/rank_ranges.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
+#include "ppsim/core/text/nearest.hpp"
 #include "waits.hpp"
 
 namespace ppsim {
@@ -256,6 +258,12 @@ Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramD
 }
 
 }  // namespace
+
+Expected<CsvDialect> dialect_from_name(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kNames = {"torch", "legacy", "zero-bubble", "torch-2.15"};
+  static_assert(kNames.size() == static_cast<std::size_t>(CsvDialect::torch_2_15) + 1);
+  return enumerator_named<CsvDialect>("dialect", kNames, name);
+}
 
 Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& file, CsvDialect dialect) {
   const Alphabet alphabet = compute_alphabet(dialect);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 #include "support/lowered.hpp"
 #include "support/lowering_cases.hpp"
 #include "support/programs.hpp"
@@ -310,7 +311,25 @@ TEST(LoweringOptions, NamesOfPolicies) {
     ASSERT_TRUE(policy.has_value()) << name;
     EXPECT_EQ(policy_name(*policy), name);
   }
-  EXPECT_FALSE(policy_from_name("per_rank").has_value());
+  const auto unknown = policy_from_name("per_rank");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(to_string(unknown.error()),
+            "unknown communicators (did you mean \"per-rank\"?) (found per_rank, expected one of per-rank, "
+            "per-pair, "
+            "per-edge, per-stage-edge)");
 }
+
+TEST(LoweringOptions, NamesOfGroupingsAndDialects) {
+  EXPECT_EQ(grouping_from_name("none"), Grouping::none);
+  EXPECT_EQ(grouping_from_name("paired"), Grouping::paired);
+  EXPECT_EQ(grouping_from_name("as-written"), Grouping::as_written);
+  EXPECT_FALSE(grouping_from_name("").has_value());
+  EXPECT_EQ(dialect_from_name("torch"), CsvDialect::torch);
+  EXPECT_EQ(dialect_from_name("legacy"), CsvDialect::legacy);
+  EXPECT_EQ(dialect_from_name("zero-bubble"), CsvDialect::zero_bubble);
+  EXPECT_EQ(dialect_from_name("torch-2.15"), CsvDialect::torch_2_15);
+  EXPECT_FALSE(dialect_from_name("torch-2.16").has_value());
+}
+
 }  // namespace
 }  // namespace ppsim

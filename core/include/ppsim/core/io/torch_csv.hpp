@@ -15,6 +15,8 @@ namespace ppsim {
 /// torch_2_15: that of torch, and `compute_comms` files are written with a WAIT cell for every send and every
 /// REDUCE_GRAD, without which PyTorch refuses them from 2.15 on. Every dialect reads these cells.
 enum class CsvDialect { torch, legacy, zero_bubble, torch_2_15 };
+/// "torch", "legacy", "zero-bubble" or "torch-2.15". Errors: bad_argument.
+[[nodiscard]] Expected<CsvDialect> dialect_from_name(std::string_view name);
 
 /// Reads PyTorch's `compute_only` file; the placement follows from the rows.
 /// Errors: bad_file with row, cell, found, expected; ill_formed when the rows are no Schedule.

@@ -47,7 +47,10 @@ struct LoweringOptions {
 std::ostream& operator<<(std::ostream& out, const LoweringOptions& options);
 
 [[nodiscard]] std::string_view policy_name(CommunicatorPolicy policy);
-[[nodiscard]] std::optional<CommunicatorPolicy> policy_from_name(std::string_view name);
+/// Errors: bad_argument.
+[[nodiscard]] Expected<CommunicatorPolicy> policy_from_name(std::string_view name);
+/// "none", "paired" or "as-written". Errors: bad_argument.
+[[nodiscard]] Expected<Grouping> grouping_from_name(std::string_view name);
 /// "timed", "global", "just-in-time", "early:2", "issue-ordered", "as-written", "jaxpp".
 [[nodiscard]] std::string order_name(const LoweringOptions& options);
 /// Errors: bad_argument naming the orders there are.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,5 +39,15 @@ namespace ppsim {
 [[nodiscard]] Error unknown_name(const std::string& message, std::string_view name,
                                  std::span<const std::string_view> known,
                                  const std::string& before = "one of ");
+
+/// The enumerator of this name; `names` are those of all, in their order.
+/// Errors: bad_argument naming `what`.
+template <class Enum>
+[[nodiscard]] Expected<Enum> enumerator_named(std::string_view what, std::span<const std::string_view> names,
+                                              std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<Enum>(found - names.begin());
+  return tl::unexpected(unknown_name("unknown " + std::string(what), name, names));
+}
 
 }  // namespace ppsim

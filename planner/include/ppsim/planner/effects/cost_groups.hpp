@@ -39,6 +39,8 @@ std::ostream& operator<<(std::ostream& out, const CostGroup& group);
 
 /// How the costs of a Program fall into groups. By kind there are also compute, transfers and collectives.
 enum class CostGrouping : std::uint8_t { kind, rank, stage, link, cost_class };
+/// "kind", "rank", "stage", "link" or "class". Errors: bad_argument.
+[[nodiscard]] Expected<CostGrouping> cost_grouping_from_name(std::string_view name);
 
 /// A step as longest paths: what each item of its compiled Program takes, and where. What follows the
 /// pipeline, where the costs know of it, is at the end, as items of no group.
@@ -63,6 +65,7 @@ struct PricedItems {
 
 namespace ppsim {
 using planner::cost_group_from_text;
+using planner::cost_grouping_from_name;
 using planner::CostGroup;
 using planner::CostGrouping;
 }  // namespace ppsim
