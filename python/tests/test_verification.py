@@ -1,8 +1,11 @@
 """Verdicts, repairs and searches."""
 
 import gc
+import json
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -270,6 +273,20 @@ def test_other_threads_run_while_one_waits():
     done.set()
     thread.join()
     assert after - before > 3
+
+
+def test_counterexamples_are_those_of_the_command(hanging, tmp_path):
+    (tmp_path / "hanging.json").write_text(hanging.to_json())
+    size = ["--ranks", "4", "--microbatches", "8", "--unit", "F=1,B=2,A=5"]
+    over = ppsim.verify(ppsim.generate("1f1b", ranks=4, microbatches=8), unit={"F": 1, "B": 2, "A": 5}, memory_limit=19)
+    for verdict, name, question in (
+        (ppsim.verify(hanging), "deadlock_free", [str(tmp_path / "hanging.json")]),
+        (over, "memory", ["1f1b", *size, "--memory-limit", "19"]),
+    ):
+        command = [sys.executable, "-m", "ppsim", "verify", *question, "--json"]
+        said = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+        assert said["properties"][name]["verdict"] == "refuted"
+        assert verdict.properties[name].counterexample == said["properties"][name]["counterexample"]
 
 
 def test_a_makespan_is_decided_at_the_given_costs():

@@ -1,8 +1,10 @@
-#include "commands/verify/verify_parts.hpp"
+#include "output/counterexample_json.hpp"
+
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::cli {
+
 Json instruction_json(const NamedInstruction& place) {
   return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
 }
@@ -10,9 +12,9 @@ Json instruction_json(const NamedInstruction& place) {
 namespace {
 
 Json json_of(const Program&, const std::vector<Violation>& violations) {
-  Json result;
-  for (const Violation& violation : violations) result["violations"].push_back(violation.message);
-  return result;
+  Json messages = Json::array();
+  for (const Violation& violation : violations) messages.push_back(violation.message);
+  return {{"violations", messages}};
 }
 
 Json waits_json(const std::vector<Wait>& waits) {
@@ -47,23 +49,29 @@ Json json_of(const Program&, const Deadlock& deadlock) {
 }
 
 Json json_of(const Program& program, const MemoryOverrun& overrun) {
-  Json result = {{"rank", overrun.rank.value()}, {"bytes", overrun.bytes}, {"limit", overrun.limit}};
-  for (const Tensor& tensor : overrun.live) result["live"].push_back(tensor_text(tensor));
+  Json live = Json::array();
+  for (const Tensor& tensor : overrun.live) live.push_back(tensor_text(tensor));
+  Json firing_order = Json::array();
   for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
     const std::uint32_t item = overrun.firing_order.items[i];
     const InstructionId id(static_cast<std::int32_t>(item / 2));
-    result["firing_order"].push_back({{"rank", program.rank_of(id).value()},
-                                      {"index", program.position(id)},
-                                      {"event", item % 2 == 0 ? "start" : "end"},
-                                      {"action", actions_text(program, id)}});
+    firing_order.push_back({{"rank", program.rank_of(id).value()},
+                            {"index", program.position(id)},
+                            {"event", item % 2 == 0 ? "start" : "end"},
+                            {"action", actions_text(program, id)}});
   }
-  return result;
+  return {{"rank", overrun.rank.value()},
+          {"bytes", overrun.bytes},
+          {"limit", overrun.limit},
+          {"live", live},
+          {"firing_order", firing_order}};
 }
 
 Json json_of(const Program& program, const LateEnd& late) {
   Json result = {{"makespan_ns", late.makespan}, {"limit_ns", late.limit}};
   for (const auto& [cost_class, duration] : late.costs.entries())
     result["costs_ns"][as_text(cost_class)] = duration;
+  result["critical_path"] = Json::array();
   for (const TimedStep& step : late.critical_path) {
     Json item = instruction_json(named_instruction(program, step.instruction));
     item["start_ns"] = step.start;

@@ -276,7 +276,6 @@ void add_verify(Command& program) {
   add_query_option(command, options->smt2);
   add_repair_options(command, *options);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

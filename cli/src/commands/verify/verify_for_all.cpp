@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "output/counterexample_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "verify_parts.hpp"
 

@@ -201,12 +201,6 @@ void print_remedy(const Remedy& remedy);
 /// Writes the repaired Program where there is one and a file is named. Returns: whether it did.
 Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<Remedy>& remedy);
 
-/// An instruction as `verify --json` writes it.
-[[nodiscard]] Json instruction_json(const NamedInstruction& place);
-
-/// A counterexample as `verify --json` writes it.
-[[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);
-
 /// One policy of --communicators, which may list several. Errors: bad_argument.
 [[nodiscard]] Expected<CommunicatorPolicy> policy_of_list(const std::string& name);
 

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "output/counterexample_json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "command_line/shell_words.hpp"
+#include "output/counterexample_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/planner/files.hpp"
