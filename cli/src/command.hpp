@@ -115,8 +115,9 @@ struct CostOptions {
   std::optional<CostSource> instead = {};  ///< where no other source is given
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
 };
+void add_cost_source_options(Command& command, CostOptions& options);
+/// Those, and --recompute.
 void add_cost_options(Command& command, CostOptions& options);
-void add_recompute_option(Command& command, CostOptions& options);
 /// Nothing when no costs were given.
 /// Errors: bad_argument when two sources are given, or those of the source.
 [[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);

@@ -208,7 +208,6 @@ void add_check_certificate(Command& program) {
   command.add_option("--memory-limit", options->memory_limit,
                      "of one rank, e.g. 80GB: ask whether the certified bounds keep to it");
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

@@ -137,7 +137,7 @@ void add_export(Command& program) {
   command.add_option("--communicators", options->policy,
                      "chakra: of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or "
                      "per-stage-edge");
-  add_cost_options(command, options->costs);
+  add_cost_source_options(command, options->costs);
   command.runs(run, options);
 }
 

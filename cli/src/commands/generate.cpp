@@ -71,7 +71,6 @@ void add_generate(Command& program) {
   command.add_option("NAME", options->input.input, "schedule, or name:key=value,...").required();
   add_parameter_options(command, options->input);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       .required()
       .check(output_file({".json", ".csv"}));

@@ -182,7 +182,6 @@ void add_lower(Command& program) {
                      "reduce-grad-each-microbatch gradients of tied weights are summed for every microbatch");
   command.add_flag("--dump-passes", options->dump_passes, "print the rows after each pass of the lowering");
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

@@ -227,7 +227,6 @@ void add_show(Command& program) {
   command.add_flag("--live", options->live, "scroll and zoom on the terminal: arrows, + and -, 0, Q");
   command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs([options, command](const Output& output) { return run(*options, command, output); });
 }
 

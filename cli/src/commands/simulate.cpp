@@ -335,7 +335,6 @@ void add_simulate(Command& program) {
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

@@ -321,7 +321,7 @@ void add_synthesize(Command& program) {
   command.add_option("--memory-budget", options->memory_budget,
                      "of the search, e.g. 4GB; without enough the best so far is taken");
   add_query_option(command, options->smt2);
-  add_cost_options(command, options->costs);
+  add_cost_source_options(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

@@ -34,7 +34,7 @@ Expected<CostSource> workload(const CostOptions& options) {
 
 }  // namespace
 
-void add_cost_options(Command& command, CostOptions& options) {
+void add_cost_source_options(Command& command, CostOptions& options) {
   command
       .add_option("--unit", options.unit,
                   "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
@@ -92,7 +92,8 @@ void add_cost_options(Command& command, CostOptions& options) {
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
 }
 
-void add_recompute_option(Command& command, CostOptions& options) {
+void add_cost_options(Command& command, CostOptions& options) {
+  add_cost_source_options(command, options);
   command
       .add_option(
           "--recompute", options.recompute,

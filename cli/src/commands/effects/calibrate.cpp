@@ -304,7 +304,6 @@ void add_calibrate(Command& program) {
   add_input_options(command, options->input);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

@@ -143,7 +143,6 @@ void add_checkpoint(Command& program) {
       .check(between(0.000001, 1000000));
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

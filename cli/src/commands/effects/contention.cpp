@@ -209,7 +209,6 @@ void add_contention(Command& program) {
   command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       .check(trace_file());
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

@@ -146,7 +146,6 @@ void add_jitter(Command& program) {
       .check(whole(1, 1024));
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

@@ -335,7 +335,6 @@ void add_sensitivity(Command& program) {
   add_per_option(command, options->per);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs(run, options);
 }
 

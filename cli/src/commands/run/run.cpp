@@ -272,7 +272,6 @@ void add_run(Command& program) {
       .check(not_negative());
   add_comparison_options(command, *options);
   add_cost_options(command, options->costs);
-  add_recompute_option(command, options->costs);
   command.runs([options, command](const Output& output) {
     options->transport_given = command.has_been_given("--transport");
     if (options->device.transport == "in-process") options->device.transport = "inproc";  // its other name
