@@ -39,11 +39,6 @@ void fill_defaults(PipelineSpec& spec) {
   if (spec.lag.empty()) spec.lag = IdVector<StageId, int>(stages, 0);
 }
 
-template <class Id>
-void sort_ids(std::vector<Id>& ids) {
-  std::ranges::sort(ids);
-}
-
 }  // namespace
 
 Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
@@ -53,13 +48,13 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
 
   std::ranges::sort(spec.edges);
   std::ranges::sort(spec.side_edges);
-  for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
-  for (std::vector<StageId>& route : spec.routes) sort_ids(route);
+  for (ParameterBlock& block : spec.blocks) std::ranges::sort(block.stages);
+  for (std::vector<StageId>& route : spec.routes) std::ranges::sort(route);
   for (Collective& collective : spec.collectives) {
     if (collective.name == kGradientNormName) collective.purpose = CollectivePurpose::gradient_norm;
-    sort_ids(collective.members);
-    sort_ids(collective.after.stages);
-    sort_ids(collective.before.stages);
+    std::ranges::sort(collective.members);
+    std::ranges::sort(collective.after.stages);
+    std::ranges::sort(collective.before.stages);
     for (StagePasses* passes : {&collective.after, &collective.before}) {
       if (passes->stages.empty()) passes->kind = OpKind::forward;  // says nothing, and so is one value
     }
@@ -91,7 +86,7 @@ void Pipeline::build_indexes() {
     }
     adjacency.begin.push_back(0);
     for (std::vector<StageId>& list : lists) {
-      sort_ids(list);
+      std::ranges::sort(list);
       is_chain_ = is_chain_ && list.size() <= 1;
       append_all(adjacency.items, list);
       adjacency.begin.push_back(static_cast<std::int32_t>(adjacency.items.size()));

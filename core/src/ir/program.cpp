@@ -109,10 +109,10 @@ ProgramDraft to_draft(const Program& program) {
   ProgramDraft draft;
   draft.communicators = program.communicators();
   draft.send_done_delay = program.send_done_delay();
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const InstructionId first = program.first(RankId(r));
+  for (const RankId rank : program.pipeline().rank_ids()) {
+    const InstructionId first = program.first(rank);
     std::vector<InstructionDraft> row;
-    for (InstructionId id = first; id < program.last(RankId(r)); id = InstructionId(id.value() + 1)) {
+    for (InstructionId id = first; id < program.last(rank); id = InstructionId(id.value() + 1)) {
       InstructionDraft item;
       const auto actions = program.actions(id);
       const auto communicators = program.communicators_of(id);

@@ -130,6 +130,17 @@ Expected<void> check(const PipelineSpec& one, int count) {
                     "the schedule has a norm over its own ranks: clip when the replicas are lowered");
 }
 
+template <class Table, class Key>
+Table replicated_table(const Table& table, const Pipeline& pipeline, int count,
+                       Key (Replica::*moved_key)(Key) const) {
+  Table all;
+  for (int n = 0; n < count; ++n) {
+    const Replica copy(pipeline.spec(), n);
+    for (const auto& [key, value] : table.entries()) all.set((copy.*moved_key)(key), value);
+  }
+  return all;
+}
+
 }  // namespace
 
 Expected<Schedule> replicated(const Schedule& schedule, int count) {
@@ -148,21 +159,11 @@ Expected<Schedule> replicated(const Schedule& schedule, int count) {
 }
 
 CostTable replicated(const CostTable& costs, const Pipeline& pipeline, int count) {
-  CostTable all;
-  for (int n = 0; n < count; ++n) {
-    for (const auto& [key, duration] : costs.entries())
-      all.set(Replica(pipeline.spec(), n).cost_class(key), duration);
-  }
-  return all;
+  return replicated_table(costs, pipeline, count, &Replica::cost_class);
 }
 
 SizeTable replicated(const SizeTable& sizes, const Pipeline& pipeline, int count) {
-  SizeTable all;
-  for (int n = 0; n < count; ++n) {
-    for (const auto& [key, size] : sizes.entries())
-      all.set(Replica(pipeline.spec(), n).size_class(key), size);
-  }
-  return all;
+  return replicated_table(sizes, pipeline, count, &Replica::size_class);
 }
 
 }  // namespace ppsim

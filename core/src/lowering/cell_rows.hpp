@@ -42,6 +42,7 @@ class CellRows {
 
   [[nodiscard]] std::span<const Cell> operator[](RankId rank) const { return rows_[rank]; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
+  [[nodiscard]] IdRange<RankId> rank_ids() const { return {RankId(0), RankId(ranks())}; }
   /// Of all rows.
   [[nodiscard]] std::size_t cells() const;
   /// The ranges in which rows are worked on at the same time.

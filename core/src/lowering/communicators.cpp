@@ -103,7 +103,7 @@ std::set<RankId> CommunicatorAssignment::fixed_members(const Key& key) const {
   std::set<RankId> members;
   switch (key.kind) {
     case Key::Kind::world:
-      for (int r = 0; r < pipeline_.ranks(); ++r) members.insert(RankId(r));
+      for (const RankId rank : pipeline_.rank_ids()) members.insert(rank);
       break;
     case Key::Kind::collective:
       for (const RankId rank : pipeline_.spec().collectives[CollectiveId(key.a)].members)

@@ -113,8 +113,8 @@ bool adds_local_work(const LoweringOptions& options) {
 /// Actions that the schedule has are not added again, and activations that it lends are kept.
 Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
   if (!adds_local_work(options)) return {};
-  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    for (const Cell& cell : schedule.row(RankId(r))) {
+  for (const RankId rank : schedule.pipeline().rank_ids()) {
+    for (const Cell& cell : schedule.row(rank)) {
       for (const Action& action : cell.actions()) {
         if (action.kind == OpKind::send_activation && options.recompute(action.stage()) == Recompute::full) {
           return option_error("the schedule lends activations, and recompute full keeps none of stage " +
@@ -147,15 +147,15 @@ struct Lowering {
 /// An action of this kind before the cell of every action for which `is_wanted`.
 template <class IsWanted>
 void insert_before(OpKind kind, CellRows& rows, const IsWanted& is_wanted) {
-  for (int r = 0; r < rows.ranks(); ++r) {
+  for (const RankId rank : rows.rank_ids()) {
     std::vector<Cell> cells;
-    for (const Cell& cell : rows[RankId(r)]) {
+    for (const Cell& cell : rows[rank]) {
       for (const Action& a : cell.actions()) {
         if (is_wanted(a)) cells.emplace_back(make_action(kind, a.subject, a.microbatch, a.slice));
       }
       cells.push_back(cell);
     }
-    rows.replace(RankId(r), std::move(cells));
+    rows.replace(rank, std::move(cells));
   }
 }
 

@@ -24,19 +24,19 @@ std::string line_text(const Pipeline& pipeline, const LineRow& row, const Line& 
 
 PassRows rows_text(const Pipeline& pipeline, const CellRows& rows) {
   PassRows text(as_size(rows.ranks()));
-  for (int r = 0; r < rows.ranks(); ++r) {
-    std::vector<std::string>& row = text[RankId(r)];
-    for (const Cell& cell : rows[RankId(r)]) row.push_back(cell_text(pipeline, cell));
-    append_after(rows.after(RankId(r)), row);
+  for (const RankId rank : rows.rank_ids()) {
+    std::vector<std::string>& row = text[rank];
+    for (const Cell& cell : rows[rank]) row.push_back(cell_text(pipeline, cell));
+    append_after(rows.after(rank), row);
   }
   return text;
 }
 
 PassRows rows_text(const Pipeline& pipeline, const LineRows& rows) {
   PassRows text(rows.size());
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    std::vector<std::string>& row = text[RankId(r)];
-    const LineRow& lines = rows[RankId(r)];
+  for (const RankId rank : pipeline.rank_ids()) {
+    std::vector<std::string>& row = text[rank];
+    const LineRow& lines = rows[rank];
     for (std::size_t i = 0; i < lines.size(); ++i) row.push_back(line_text(pipeline, lines, lines.line(i)));
     append_after(edges_of_places(lines), row);
   }
@@ -45,10 +45,8 @@ PassRows rows_text(const Pipeline& pipeline, const LineRows& rows) {
 
 PassRows rows_text(const Pipeline& pipeline, const Program& program) {
   PassRows text(as_size(pipeline.ranks()));
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    for (InstructionId id = program.first(RankId(r)); id < program.last(RankId(r));
-         id = InstructionId(id.value() + 1))
-      text[RankId(r)].push_back(instruction_text(program, id));
+  for (const RankId rank : pipeline.rank_ids()) {
+    for (const InstructionId id : program.ids_of(rank)) text[rank].push_back(instruction_text(program, id));
   }
   return text;
 }

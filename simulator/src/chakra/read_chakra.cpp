@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "chakra.pb.h"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/simulator/chakra/chakra_trace.hpp"
 
 namespace ppsim::simulator {
@@ -193,8 +194,7 @@ class RankReader {
       }
     }
     // A node that is both a data and a control dependency counts once.
-    std::ranges::sort(result.needs);
-    result.needs.erase(std::unique(result.needs.begin(), result.needs.end()), result.needs.end());
+    sort_unique(result.needs);
     return {};
   }
 

@@ -5,6 +5,7 @@
 #include "class_costs.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 
 namespace ppsim::simulator {
@@ -34,7 +35,7 @@ class Compiler {
       if (completion) complete(InstructionId(static_cast<std::int32_t>(event >> 1)));
     }
     compiled_.flow_items = out_;
-    compiled_.flow_items.insert(compiled_.flow_items.end(), met_.begin(), met_.end());
+    append_all(compiled_.flow_items, met_);
     sort_by_depth();
     summarise_queues();
     return std::move(compiled_);
@@ -223,9 +224,7 @@ class Compiler {
       find_last_items(rank, seen_on);
       compiled_.rows[rank] = summarise_compute(rank, counts);
     }
-    std::vector<std::uint32_t>& last = compiled_.last_items;
-    std::sort(last.begin(), last.end());
-    last.erase(std::unique(last.begin(), last.end()), last.end());
+    sort_unique(compiled_.last_items);
   }
 
   void find_last_items(RankId rank, std::vector<std::int32_t>& seen_on) {
@@ -247,8 +246,7 @@ class Compiler {
     ComputeRow row;
     row.first_count = static_cast<std::uint32_t>(compiled_.duration_counts.size());
     std::vector<std::uint32_t> durations;
-    for (InstructionId id = program_.first(rank); id < program_.last(rank);
-         id = InstructionId(id.value() + 1)) {
+    for (const InstructionId id : program_.ids_of(rank)) {
       if (queue_of_[id.index()] != Program::kComputeQueue) continue;
       row.last_item = compiled_.end_item[id.index()];
       if (row.first_item == 0) row.first_item = row.last_item;

@@ -35,8 +35,6 @@ void put_list(ordered_json& object, const char* key, const Items& items, ToJson 
   for (const auto& item : items) array.push_back(to_json(item));
 }
 
-ordered_json ids_of(const std::vector<StageId>& stages) { return ids_json(stages); }
-
 /// Reads the list under `key`, empty where it is absent.
 template <class T, class FromJson>
 std::vector<T> list_of(const json& object, const char* key, FromJson from_json) {
@@ -141,9 +139,9 @@ ordered_json pipeline_json(const Pipeline& pipeline) {
   put_list(object, "placement", spec.placement, value_of);
   put_list(object, "edges", spec.edges, edge_json);
   put_list(object, "side_edges", spec.side_edges, edge_json);
-  put_list(object, "routes", spec.routes, ids_of);
+  put_list(object, "routes", spec.routes, ids_json<std::vector<StageId>>);
   put_list(object, "route", spec.route, value_of);
-  put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_of(block.stages); });
+  put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_json(block.stages); });
   put_list(object, "reduced_each_microbatch", reduced_each_microbatch(spec), value_of);
   put_list(object, "update", spec.update, same);
   put_list(object, "version", spec.version, same);

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "ppsim/core/ir/sequences.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -101,8 +103,7 @@ void add_waits(std::vector<InstructionDraft>& row, std::span<const TorchWait> wa
       std::size_t& had = taken[queue_of(item.actions[a], item.communicators[a])];
       for (; had < reached; ++had) item.after.push_back(waits[had].what);
     }
-    std::ranges::sort(item.after);
-    item.after.erase(std::unique(item.after.begin(), item.after.end()), item.after.end());
+    sort_unique(item.after);
   }
 }
 

@@ -7,9 +7,9 @@ namespace {
 
 IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const CellRows& rows) {
   IdVector<RankId, RowTimes> result(as_size(rows.ranks()));
-  for (int r = 0; r < rows.ranks(); ++r) {
-    const std::size_t size = rows[RankId(r)].size();
-    result[RankId(r)] = {std::vector<Nanoseconds>(size, 0), std::vector<Nanoseconds>(size, 0)};
+  for (const RankId rank : rows.rank_ids()) {
+    const std::size_t size = rows[rank].size();
+    result[rank] = {std::vector<Nanoseconds>(size, 0), std::vector<Nanoseconds>(size, 0)};
   }
   for (const EarliestTimes::Item& item : times.walk) {
     result[item.rank].start[as_size(item.position)] = item.start;
@@ -65,8 +65,7 @@ void insert_offload(const LoweringOptions& options, const EarliestTimes* times, 
                     CellRows& rows) {
   IdVector<RankId, RowTimes> known;
   if (times != nullptr) known = times_of_rows(*times, rows);
-  for (int r = 0; r < rows.ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : rows.rank_ids()) {
     insert_copies(rank,
                   times == nullptr
                       ? plan_copies(offloaded_waits(options.offload, rows[rank]), options, rows[rank])

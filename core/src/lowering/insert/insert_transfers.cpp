@@ -119,10 +119,10 @@ void TransferInserter::add(const EarliestTimes::Item& item) {
 
 LineRows TransferInserter::finish() && {
   for (LineWriter& writer : writers_) writer.finish();
-  for (int r = 0; r < rows_.ranks(); ++r) {
-    const std::vector<std::int32_t>& lines = line_of_cell_[RankId(r)];
-    for (const AfterEdge& edge : rows_.after(RankId(r))) {
-      lines_[RankId(r)].after.push_back({lines[as_size(edge.later)], lines[as_size(edge.earlier)]});
+  for (const RankId rank : rows_.rank_ids()) {
+    const std::vector<std::int32_t>& lines = line_of_cell_[rank];
+    for (const AfterEdge& edge : rows_.after(rank)) {
+      lines_[rank].after.push_back({lines[as_size(edge.later)], lines[as_size(edge.earlier)]});
     }
   }
   return std::move(lines_);

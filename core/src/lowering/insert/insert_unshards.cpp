@@ -97,7 +97,7 @@ std::vector<Cell> with_unshards(std::span<const Cell> row) {
 }  // namespace
 
 void insert_unshards(CellRows& rows) {
-  for (int r = 0; r < rows.ranks(); ++r) rows.replace(RankId(r), with_unshards(rows[RankId(r)]));
+  for (const RankId rank : rows.rank_ids()) rows.replace(rank, with_unshards(rows[rank]));
 }
 
 }  // namespace ppsim::lowering

@@ -39,8 +39,8 @@ void for_each_gradient(const Pipeline& pipeline, const Cell& cell, Visit&& visit
 /// made from the one before.
 std::vector<char> updated_blocks(const Pipeline& pipeline, const CellRows& rows) {
   std::vector<char> updated(as_size(pipeline.blocks() * pipeline.updates()), 0);
-  for (int r = 0; r < rows.ranks(); ++r) {
-    for (const Cell& cell : rows[RankId(r)]) {
+  for (const RankId rank : rows.rank_ids()) {
+    for (const Cell& cell : rows[rank]) {
       for_each_gradient(pipeline, cell,
                         [&](BlockId block, int update) { updated[number_of(pipeline, block, update)] = 1; });
     }
@@ -183,8 +183,7 @@ void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, Ce
   const std::vector<char> updated = updated_blocks(pipeline, rows);
   const bool any = std::ranges::find(updated, 1) != updated.end();
   if (!any) return;  // inference: no norm of nothing
-  for (int r = 0; r < rows.ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : rows.rank_ids()) {
     RowUpdater updater(pipeline, options, gradient_ends(pipeline, rank, rows[rank], updated));
     rows.replace(rank, updater.run(rows[rank]));
   }

@@ -41,7 +41,7 @@ std::vector<Flow> flows_of(const TransferIndex& transfers, const CellRows& rows)
 
 IdVector<RankId, std::size_t> line_counts(const CellRows& rows, const std::vector<Flow>& flows) {
   IdVector<RankId, std::size_t> counts;
-  for (int r = 0; r < rows.ranks(); ++r) counts.push_back(rows[RankId(r)].size());
+  for (const RankId rank : rows.rank_ids()) counts.push_back(rows[rank].size());
   for (const Flow& flow : flows) {
     counts[flow.from] += flow.count;
     counts[flow.to] += flow.count;

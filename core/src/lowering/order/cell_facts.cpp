@@ -13,8 +13,8 @@ bool reads_weight_gradients(const CellRows& rows) {
   const auto reads = [](OpKind kind) {
     return info(kind).subject != Subject::stage;  // REDUCE_GRAD, OPT, a norm
   };
-  for (int r = 0; r < rows.ranks(); ++r) {
-    if (rows.kinds(RankId(r)).any_of(reads)) return true;
+  for (const RankId rank : rows.rank_ids()) {
+    if (rows.kinds(rank).any_of(reads)) return true;
   }
   return false;
 }

@@ -70,8 +70,7 @@ std::int32_t* FactTimes::sweeps_from(Place place) {
 }
 
 void FactTimes::announce(const CellRows& rows) {
-  for (int r = 0; r < rows.ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : rows.rank_ids()) {
     if (!rows.kinds(rank).any_of(provides_what_may_be_absent)) continue;
     for (const Cell& cell : rows[rank]) {
       for (const Action& action : cell.actions()) {

@@ -164,8 +164,8 @@ void order_by_issue(LineRows& rows) {
 }
 
 void place_arrivals(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows) {
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    RowPlacer(pipeline, options, RankId(r), rows[RankId(r)]).run();
+  for (const RankId rank : pipeline.rank_ids()) {
+    RowPlacer(pipeline, options, rank, rows[rank]).run();
   }
 }
 

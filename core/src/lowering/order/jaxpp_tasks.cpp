@@ -34,8 +34,8 @@ class JaxppOrder {
  public:
   JaxppOrder(const Pipeline& pipeline, const CellRows& rows)
       : pipeline_(pipeline), rows_(rows), interleaved_(is_interleaved(pipeline)) {
-    for (int r = 0; r < rows.ranks(); ++r) {
-      for (const Cell& cell : rows[RankId(r)]) {
+    for (const RankId rank : rows.rank_ids()) {
+      for (const Cell& cell : rows[rank]) {
         for (const Action& action : cell.actions())
           splits_ = splits_ || action.kind == OpKind::backward_input;
       }
@@ -127,10 +127,10 @@ class JaxppOrder {
   }
 
   void announce() {
-    for (int r = 0; r < rows_.ranks(); ++r) {
-      for (const Cell& cell : rows_[RankId(r)]) {
+    for (const RankId rank : rows_.rank_ids()) {
+      for (const Cell& cell : rows_[rank]) {
         if (!computes(cell)) continue;
-        for (const Action& action : cell.actions()) provide(action, RankId(r), FactTimes::kNotYet);
+        for (const Action& action : cell.actions()) provide(action, rank, FactTimes::kNotYet);
       }
     }
   }

@@ -95,8 +95,8 @@ class RowLimiter {
 }  // namespace
 
 Expected<void> limit_receives(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows) {
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    auto limited = RowLimiter(pipeline, options, RankId(r), rows[RankId(r)]).run();
+  for (const RankId rank : pipeline.rank_ids()) {
+    auto limited = RowLimiter(pipeline, options, rank, rows[rank]).run();
     if (!limited) return limited;
   }
   return {};

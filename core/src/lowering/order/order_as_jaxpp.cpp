@@ -24,8 +24,8 @@ Expected<void> check_jaxpp_actions(const Pipeline& pipeline, const CellRows& row
     return make_error(ErrorCode::bad_argument, "order jaxpp: JaxPP has one update a step",
                       {.found = std::to_string(pipeline.updates()) + " updates", .expected = "1"});
   }
-  for (int r = 0; r < rows.ranks(); ++r) {
-    for (const Cell& cell : rows[RankId(r)]) {
+  for (const RankId rank : rows.rank_ids()) {
+    for (const Cell& cell : rows[rank]) {
       for (const Action& action : cell.actions()) {
         if (computes_stage(action.kind) || follows_all_tasks(pipeline, action)) continue;
         return make_error(
@@ -47,8 +47,7 @@ struct HeldMessage {
 class JaxppIssue {
  public:
   JaxppIssue(const Pipeline& pipeline, const CellRows& rows, const std::vector<JaxppTask>& tasks)
-      : pipeline_(pipeline), rows_(rows), tasks_(tasks), first_use_(pipeline) {
-    for (int r = 0; r < rows.ranks(); ++r) lines_.push_back({});
+      : pipeline_(pipeline), rows_(rows), tasks_(tasks), first_use_(pipeline), lines_(as_size(rows.ranks())) {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       for_each_action(tasks[i], [&](const Action& action) { note_uses(action, tasks[i].rank, i); });
     }

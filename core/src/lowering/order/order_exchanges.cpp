@@ -50,8 +50,7 @@ class RowOrder {
 }  // namespace
 
 void order_exchanges(const Pipeline& pipeline, CellRows& rows) {
-  for (int r = 0; r < rows.ranks(); ++r) {
-    const RankId rank(r);
+  for (const RankId rank : rows.rank_ids()) {
     if (rows.kinds(rank).any_of(names_peer_rank))
       rows.add_after(rank, RowOrder(pipeline, rank).run(rows[rank]));
   }

@@ -33,10 +33,10 @@ class Pairer {
   }
 
   void run() {
-    for (int r = 0; r < pipeline_.ranks(); ++r) {
-      for (std::size_t i = 0; i + 1 < rows_[RankId(r)].size(); ++i) try_pair(RankId(r), i);
+    for (const RankId rank : pipeline_.rank_ids()) {
+      for (std::size_t i = 0; i + 1 < rows_[rank].size(); ++i) try_pair(rank, i);
     }
-    for (int r = 0; r < pipeline_.ranks(); ++r) merge(RankId(r));
+    for (const RankId rank : pipeline_.rank_ids()) merge(rank);
   }
 
  private:

@@ -85,8 +85,8 @@ class PassWalker {
 
 std::optional<PassTimes> walk_passes(const Pipeline& pipeline, const CellRows& rows, const CostTable* costs) {
   const auto is_more = [](OpKind kind) { return !computes_stage(kind); };
-  for (int r = 0; r < rows.ranks(); ++r) {
-    if (rows.kinds(RankId(r)).any_of(is_more)) return std::nullopt;
+  for (const RankId rank : rows.rank_ids()) {
+    if (rows.kinds(rank).any_of(is_more)) return std::nullopt;
   }
   return PassWalker(pipeline, rows, costs).run();
 }
