@@ -41,7 +41,7 @@ class GpuChannels {
   virtual void post(RankId rank, std::span<const StreamTransfer> group) = 0;
   virtual void post(const StreamCollective& call) = 0;
 
-  // The rest of what is posted, for ranks that are planned together (HostStep), and whether the other ranks
+  // The rest of what is posted, for ranks that are planned together (HostCall), and whether the other ranks
   // of the process have enqueued what each waits for. A transport that enqueues everything at once leaves
   // these as they are.
   [[nodiscard]] virtual bool may_move(std::size_t /*message*/) const { return true; }

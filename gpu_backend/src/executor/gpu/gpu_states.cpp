@@ -11,12 +11,13 @@ std::vector<InstructionState> read_states(const Program& program, const Executio
                                           const std::deque<RankRun>& runs) {
   std::vector<InstructionState> states(program.size(), InstructionState::waiting);
   for (const RankRun& run : runs) {
-    for (const StreamStep& step : run.plan().steps) {
-      const auto before = graph.predecessors_of(step.id);
+    for (const StreamInstruction& instruction : run.plan().instructions) {
+      const auto before = graph.predecessors_of(instruction.id);
       const bool ready = std::ranges::all_of(
           before, [&](InstructionId p) { return states[p.index()] == InstructionState::complete; });
-      const bool complete = run.complete(step.id).value_or(ready);
-      if (ready) states[step.id.index()] = complete ? InstructionState::complete : InstructionState::started;
+      const bool complete = run.complete(instruction.id).value_or(ready);
+      if (ready)
+        states[instruction.id.index()] = complete ? InstructionState::complete : InstructionState::started;
     }
   }
   return states;

@@ -40,10 +40,11 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
   const std::size_t number = events(id).number;
   if (captured()) {
     if (!is_communication(in_.program.actions(id).front().kind)) return std::nullopt;
-    CudaValue& over = progress_[queue_number(in_.plan.steps[number].queue)];
+    CudaValue& over = progress_[queue_number(in_.plan.instructions[number].queue)];
     return std::atomic_ref(over).load() > number;
   }
-  if (number >= has_ended_.size() || in_.plan.steps[number].id != id || !has_ended_[number]) return false;
+  if (number >= has_ended_.size() || in_.plan.instructions[number].id != id || !has_ended_[number])
+    return false;
   CUevent_st* const event = completion(id);
   return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
 }
@@ -52,12 +53,13 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
 void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, const RankRun& zero,
                          Nanoseconds origin) const {
   Nanoseconds launched = in_.device.between(zero.started_.get(), started_.get());
-  for (const StreamStep& step : in_.plan.steps) {
-    const InstructionEvents& of = events(step.id);
+  for (const StreamInstruction& instruction : in_.plan.instructions) {
+    const InstructionEvents& of = events(instruction.id);
     const Nanoseconds end = in_.device.between(zero.started_.get(), of.end.get());
     Nanoseconds start = in_.device.between(zero.started_.get(), of.start.get());
-    if (is_chained(chain, in_.program, step.id)) launched = start = std::min(std::max(start, launched), end);
-    trace.spans[step.id] = {{origin + start, 0}, {origin + end, 0}};
+    if (is_chained(chain, in_.program, instruction.id))
+      launched = start = std::min(std::max(start, launched), end);
+    trace.spans[instruction.id] = {{origin + start, 0}, {origin + end, 0}};
   }
 }
 

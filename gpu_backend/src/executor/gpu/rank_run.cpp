@@ -70,27 +70,27 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
   }
   seen_.resize(in_.plan.queues.size());
   unfinished_.reserve(in_.plan.queues.size());
-  has_ended_.resize(in_.plan.steps.size());
-  for (const StreamStep& step : in_.plan.steps) {
-    names_.push_back("PP:" + actions_text(in_.program, step.id));
-    seen_[queue_number(step.queue)].instructions.push_back(step.id);
-    listed_ += actions_of(step);
+  has_ended_.resize(in_.plan.instructions.size());
+  for (const StreamInstruction& instruction : in_.plan.instructions) {
+    names_.push_back("PP:" + actions_text(in_.program, instruction.id));
+    seen_[queue_number(instruction.queue)].instructions.push_back(instruction.id);
+    listed_ += actions_of(instruction);
   }
-  transfers_.resize(in_.plan.steps.size());
+  transfers_.resize(in_.plan.instructions.size());
   find_transfers();
 }
 
 void RankRun::make_events() {
   const auto last = in_.program.last(in_.device.rank());
   events_.resize(as_size(last.value() - first_.value()));
-  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
-    const StreamStep& step = in_.plan.steps[n];
-    InstructionEvents& events = events_[as_size(step.id.value() - first_.value())];
-    const bool communicates = is_communication(in_.program.actions(step.id).front().kind);
+  for (std::size_t n = 0; n < in_.plan.instructions.size(); ++n) {
+    const StreamInstruction& instruction = in_.plan.instructions[n];
+    InstructionEvents& events = events_[as_size(instruction.id.value() - first_.value())];
+    const bool communicates = is_communication(in_.program.actions(instruction.id).front().kind);
     const bool tells = in_.profile || (communicates && !in_.graphs);
     if (in_.profile) events.start = in_.device.make_event(true);
     if (tells) events.end = in_.device.make_event(true);
-    if (step.awaited && (in_.graphs || !tells)) events.done = in_.device.make_event(false);
+    if (instruction.awaited && (in_.graphs || !tells)) events.done = in_.device.make_event(false);
     events.number = n;
   }
 }
@@ -115,8 +115,8 @@ void RankRun::warm_up() {
   in_.device.make_current();
   in_.actions.begin_pass(false);
   Launched launched;
-  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
-    const InstructionId id = in_.plan.steps[n].id;
+  for (std::size_t n = 0; n < in_.plan.instructions.size(); ++n) {
+    const InstructionId id = in_.plan.instructions[n].id;
     const auto actions = in_.program.actions(id);
     if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
     if (is_padding(in_.program.pipeline(), actions)) continue;  // launches nothing
@@ -127,7 +127,7 @@ void RankRun::warm_up() {
 
 bool RankRun::warm_up(std::size_t number) {
   const Mark mark(in_.api.marks, names_[number].c_str());
-  const InstructionId id = in_.plan.steps[number].id;
+  const InstructionId id = in_.plan.instructions[number].id;
   try {
     in_.actions.clear(compute_stream());
     if (is_collective(in_.program.actions(id).front().kind)) {
@@ -199,19 +199,19 @@ void RankRun::begin_on_clock() {
   for (QueueProgress& queue : seen_) queue.complete = 0;
 }
 
-std::int64_t RankRun::actions_of(const StreamStep& step) const {
-  return static_cast<std::int64_t>(in_.program.actions(step.id).size());
+std::int64_t RankRun::actions_of(const StreamInstruction& instruction) const {
+  return static_cast<std::int64_t>(in_.program.actions(instruction.id).size());
 }
 
 bool RankRun::advance() {
   if (stage_ != Stage::issuing) return false;
   const Nanoseconds begin = in_.api.clock.now();
-  const bool moved = enqueue_steps();
+  const bool moved = enqueue_calls();
   if (moved && !capturing_) host_.issue_ns += in_.api.clock.now() - begin;
   return moved;
 }
 
-bool RankRun::enqueue_steps() {
+bool RankRun::enqueue_calls() {
   in_.device.make_current();
   bool moved = false;
   for (; next_ < in_.plan.host.size(); ++next_) {
@@ -226,23 +226,23 @@ bool RankRun::enqueue_steps() {
 }
 
 /// Returns: false where it has to wait for the device or for another rank.
-bool RankRun::enqueue(const HostStep& step) {
-  if (step.kind == HostStep::Kind::begin) return enqueue_begin(step.number);
-  if (step.kind == HostStep::Kind::end) return enqueue_end(step.number);
-  return meet(step);
+bool RankRun::enqueue(const HostCall& call) {
+  if (call.kind == HostCall::Kind::begin) return enqueue_begin(call.number);
+  if (call.kind == HostCall::Kind::end) return enqueue_end(call.number);
+  return meet(call);
 }
 
 bool RankRun::enqueue_begin(std::size_t number) {
-  const StreamStep& step = in_.plan.steps[number];
-  finish_for(step);
-  if (step.host_wait.valid() && complete(step.host_wait) != true) return false;
+  const StreamInstruction& instruction = in_.plan.instructions[number];
+  finish_for(instruction);
+  if (instruction.host_wait.valid() && complete(instruction.host_wait) != true) return false;
   issue(number);
-  if (!capturing_) host_.actions += actions_of(step);
+  if (!capturing_) host_.actions += actions_of(instruction);
   return true;
 }
 
 bool RankRun::enqueue_end(std::size_t number) {
-  const InstructionId id = in_.plan.steps[number].id;
+  const InstructionId id = in_.plan.instructions[number].id;
   if (!in_.channels.may_end(id)) return false;
   const Mark mark(in_.api.marks, names_[number].c_str());
   try {
@@ -255,59 +255,59 @@ bool RankRun::enqueue_end(std::size_t number) {
 }
 
 /// Enqueues this rank's part of an instruction whose other ends are on other ranks.
-bool RankRun::meet(const HostStep& step) {
-  const bool moves = step.kind == HostStep::Kind::move;
-  if (!(moves ? in_.channels.may_move(step.number) : in_.channels.may_sum(step.number))) return false;
-  const Mark mark(in_.api.marks, names_[events(step.on).number].c_str());
+bool RankRun::meet(const HostCall& call) {
+  const bool moves = call.kind == HostCall::Kind::move;
+  if (!(moves ? in_.channels.may_move(call.number) : in_.channels.may_sum(call.number))) return false;
+  const Mark mark(in_.api.marks, names_[events(call.on).number].c_str());
   try {
-    moves ? in_.channels.move(step.number) : in_.channels.sum(step.number);
+    moves ? in_.channels.move(call.number) : in_.channels.sum(call.number);
     return true;
   } catch (const BackendError& failure) {
-    throw error_of(in_.device.rank(), actions_text(in_.program, step.on), failure);
+    throw error_of(in_.device.rank(), actions_text(in_.program, call.on), failure);
   }
 }
 
 void RankRun::issue(std::size_t number) {
-  const StreamStep& step = in_.plan.steps[number];
+  const StreamInstruction& instruction = in_.plan.instructions[number];
   try {
     begin(number);
-    if (step.ends_apart) return;
-    waits_at_its_end(step) ? unfinished_.push_back(number) : finish(number);
+    if (instruction.ends_apart) return;
+    waits_at_its_end(instruction) ? unfinished_.push_back(number) : finish(number);
   } catch (const BackendError& failure) {
-    throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
+    throw error_of(in_.device.rank(), actions_text(in_.program, instruction.id), failure);
   }
 }
 
 void RankRun::begin(std::size_t number) {
-  const StreamStep& step = in_.plan.steps[number];
+  const StreamInstruction& instruction = in_.plan.instructions[number];
   const Mark mark(in_.api.marks, names_[number].c_str());
-  const GpuStream lead = stream(step.queue);
-  for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
-  if (in_.profile) record_timed(events(step.id).start.get(), lead);
-  if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
-  for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
+  const GpuStream lead = stream(instruction.queue);
+  for (const InstructionId id : instruction.waits) in_.device.wait(lead, completion(id));
+  if (in_.profile) record_timed(events(instruction.id).start.get(), lead);
+  if (!instruction.other_queues.empty()) in_.device.record(fork_.get(), lead);
+  for (const int queue : instruction.other_queues) in_.device.wait(stream(queue), fork_.get());
   post(number);
 }
 
 void RankRun::post(std::size_t number) {
-  const StreamStep& step = in_.plan.steps[number];
-  const OpKind kind = in_.program.actions(step.id).front().kind;
-  if (!is_communication(kind)) return work(step);
+  const StreamInstruction& instruction = in_.plan.instructions[number];
+  const OpKind kind = in_.program.actions(instruction.id).front().kind;
+  if (!is_communication(kind)) return work(instruction);
   if (is_transfer(kind)) return post_transfers(number);
-  in_.channels.post(in_.collectives.begin(step.id, stream(step.queue)));
+  in_.channels.post(in_.collectives.begin(instruction.id, stream(instruction.queue)));
 }
 
-void RankRun::work(const StreamStep& step) {
+void RankRun::work(const StreamInstruction& instruction) {
   const Nanoseconds begin = in_.api.clock.now();
-  in_.actions.run(step.id, stream(step.queue));
+  in_.actions.run(instruction.id, stream(instruction.queue));
   if (!capturing_) host_.work_ns += in_.api.clock.now() - begin;
 }
 
 /// Errors: throws BackendError for a tensor that the Program lacks.
-std::vector<StreamTransfer> RankRun::transfers(const StreamStep& step) const {
+std::vector<StreamTransfer> RankRun::transfers(const StreamInstruction& instruction) const {
   std::vector<StreamTransfer> ends;
-  const auto actions = in_.program.actions(step.id);
-  for (const Transfer& transfer : in_.actions.transfers(step.id)) {
+  const auto actions = in_.program.actions(instruction.id);
+  for (const Transfer& transfer : in_.actions.transfers(instruction.id)) {
     const int queue = in_.program.queue_of(actions[ends.size()], transfer.channel.communicator);
     ends.push_back({transfer, stream(queue)});
   }
@@ -315,11 +315,11 @@ std::vector<StreamTransfer> RankRun::transfers(const StreamStep& step) const {
 }
 
 void RankRun::find_transfers() {
-  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
-    const StreamStep& step = in_.plan.steps[n];
-    if (!is_transfer(in_.program.actions(step.id).front().kind)) continue;
+  for (std::size_t n = 0; n < in_.plan.instructions.size(); ++n) {
+    const StreamInstruction& instruction = in_.plan.instructions[n];
+    if (!is_transfer(in_.program.actions(instruction.id).front().kind)) continue;
     try {
-      transfers_[n] = transfers(step);
+      transfers_[n] = transfers(instruction);
     } catch (const BackendError&) {
       // A missing entry is an error of the step that reaches it, if one does.
     }
@@ -328,43 +328,44 @@ void RankRun::find_transfers() {
 
 void RankRun::post_transfers(std::size_t number) {
   std::vector<StreamTransfer>& ends = transfers_[number];
-  if (ends.empty()) ends = transfers(in_.plan.steps[number]);
+  if (ends.empty()) ends = transfers(in_.plan.instructions[number]);
   in_.channels.post(in_.device.rank(), ends);
 }
 
 /// Whether something on its stream follows what it waits for elsewhere: its other queues, or other ranks.
-bool RankRun::waits_at_its_end(const StreamStep& step) const {
-  return !step.other_queues.empty() || is_collective(in_.program.actions(step.id).front().kind);
+bool RankRun::waits_at_its_end(const StreamInstruction& instruction) const {
+  return !instruction.other_queues.empty() || is_collective(in_.program.actions(instruction.id).front().kind);
 }
 
-/// Enqueues the end of a step only when something waits for it: with one hardware queue it holds up
+/// Enqueues the end of an instruction only when something waits for it: with one hardware queue it holds up
 /// everything after it.
-void RankRun::finish_for(const StreamStep& step) {
+void RankRun::finish_for(const StreamInstruction& instruction) {
   std::erase_if(unfinished_, [&](std::size_t number) {
-    const StreamStep& one = in_.plan.steps[number];
-    const bool awaited = one.queue == step.queue || one.id == step.host_wait ||
-                         std::ranges::find(step.waits, one.id) != step.waits.end();
+    const StreamInstruction& one = in_.plan.instructions[number];
+    const bool awaited = one.queue == instruction.queue || one.id == instruction.host_wait ||
+                         std::ranges::find(instruction.waits, one.id) != instruction.waits.end();
     if (awaited) finish(number);
     return awaited;
   });
 }
 
 void RankRun::finish(std::size_t number) {
-  const StreamStep& step = in_.plan.steps[number];
+  const StreamInstruction& instruction = in_.plan.instructions[number];
   has_ended_[number] = true;
-  const GpuStream lead = stream(step.queue);
-  for (const int queue : step.other_queues) {
+  const GpuStream lead = stream(instruction.queue);
+  for (const int queue : instruction.other_queues) {
     const GpuStream other = stream(queue);
     CUevent_st* const joined = joins_[queue_number(queue)].get();
     in_.device.record(joined, other);
     in_.device.wait(lead, joined);
   }
-  if (is_collective(in_.program.actions(step.id).front().kind)) in_.collectives.end(step.id, lead);
+  if (is_collective(in_.program.actions(instruction.id).front().kind))
+    in_.collectives.end(instruction.id, lead);
   // An instruction that waits for it starts after its end is on the clock.
-  if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
-  if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
-  if (capturing_ && is_communication(in_.program.actions(step.id).front().kind)) {
-    const CudaAddress cell = address_of(&progress_[queue_number(step.queue)]);
+  if (events(instruction.id).end) record_timed(events(instruction.id).end.get(), lead);
+  if (events(instruction.id).done) in_.device.record(events(instruction.id).done.get(), lead);
+  if (capturing_ && is_communication(in_.program.actions(instruction.id).front().kind)) {
+    const CudaAddress cell = address_of(&progress_[queue_number(instruction.queue)]);
     in_.device.check(in_.device.cuda().stream_write_value(lead, cell, number + 1, 0), "noting what is over");
   }
 }

@@ -101,7 +101,7 @@ class RankRun {
     EventHandle start;
     EventHandle end;         ///< for the host and its clock
     EventHandle done;        ///< for other streams, where `end` does not serve them
-    std::size_t number = 0;  ///< of its step in the plan
+    std::size_t number = 0;  ///< in the plan
   };
 
   /// The instructions of a queue, and how many of them were seen complete in this step.
@@ -124,20 +124,20 @@ class RankRun {
   void begin_graph(bool takes);
   void issue(std::size_t number);
   void begin(std::size_t number);
-  [[nodiscard]] bool enqueue(const HostStep& step);
+  [[nodiscard]] bool enqueue(const HostCall& call);
   [[nodiscard]] bool enqueue_begin(std::size_t number);
   [[nodiscard]] bool enqueue_end(std::size_t number);
-  [[nodiscard]] bool meet(const HostStep& step);
+  [[nodiscard]] bool meet(const HostCall& call);
   void begin_on_clock();
-  [[nodiscard]] bool waits_at_its_end(const StreamStep& step) const;
-  void finish_for(const StreamStep& step);
+  [[nodiscard]] bool waits_at_its_end(const StreamInstruction& instruction) const;
+  void finish_for(const StreamInstruction& instruction);
   void finish(std::size_t number);
   void post(std::size_t number);
-  bool enqueue_steps();
+  bool enqueue_calls();
   void launch_graph(bool takes);
-  void work(const StreamStep& step);
-  [[nodiscard]] std::int64_t actions_of(const StreamStep& step) const;
-  [[nodiscard]] std::vector<StreamTransfer> transfers(const StreamStep& step) const;
+  void work(const StreamInstruction& instruction);
+  [[nodiscard]] std::int64_t actions_of(const StreamInstruction& instruction) const;
+  [[nodiscard]] std::vector<StreamTransfer> transfers(const StreamInstruction& instruction) const;
   void find_transfers();
   void post_transfers(std::size_t number);
   void record_timed(CUevent_st* event, GpuStream stream) const;
@@ -149,14 +149,14 @@ class RankRun {
   std::vector<StreamHandle> streams_;      ///< per queue of the plan
   std::vector<EventHandle> joins_;         ///< per queue of the plan
   std::vector<InstructionEvents> events_;  ///< per instruction of the rank
-  std::vector<std::string> names_;         ///< per step of the plan
-  /// Per step of the plan: the messages of a transfer that has all that it needs.
+  std::vector<std::string> names_;         ///< per instruction of the plan
+  /// Per instruction of the plan: the messages of a transfer that has all that it needs.
   std::vector<std::vector<StreamTransfer>> transfers_;
   EventHandle fork_;
   EventHandle started_;
   EventHandle ended_;
-  /// Per queue of the plan, in pinned memory: 1 + the step of the last communication that is over, which a
-  /// graph writes as it goes. What a step has done is known even where no event tells.
+  /// Per queue of the plan, in pinned memory: 1 + the number in the plan of the last communication that is
+  /// over, which a graph writes as it goes. What a step has done is known even where no event tells.
   std::span<CudaValue> progress_;
   std::vector<QueueProgress> seen_;  ///< per queue of the plan
   GpuHandle<CUgraph_st> capture_;    ///< that has ended
@@ -165,7 +165,7 @@ class RankRun {
   Stage stage_ = Stage::idle;
   bool capturing_ = false;
   std::size_t next_ = 0;         ///< into what the host enqueues
-  std::vector<bool> has_ended_;  ///< per step of the plan: its end is enqueued
+  std::vector<bool> has_ended_;  ///< per instruction of the plan: its end is enqueued
   /// Steps that are issued, with no event yet that tells their end: one of a queue at most.
   std::vector<std::size_t> unfinished_;
   Nanoseconds origin_ = 0;

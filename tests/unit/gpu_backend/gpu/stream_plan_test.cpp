@@ -20,10 +20,10 @@ namespace {
 std::string waits_of(const Program& program, int rank) {
   std::ostringstream text;
   const StreamPlan plan = plan_streams(program, build_execution_graph(program, rendezvous()), RankId(rank));
-  for (const StreamStep& step : plan.steps) {
-    text << actions_text(program, step.id);
-    for (const InstructionId id : step.waits) text << " <- " << actions_text(program, id);
-    if (step.host_wait.valid()) text << " host " << actions_text(program, step.host_wait);
+  for (const StreamInstruction& instruction : plan.instructions) {
+    text << actions_text(program, instruction.id);
+    for (const InstructionId id : instruction.waits) text << " <- " << actions_text(program, id);
+    if (instruction.host_wait.valid()) text << " host " << actions_text(program, instruction.host_wait);
     text << "; ";
   }
   return text.str() + (plan.complete ? "" : "and the rest never");
@@ -64,16 +64,17 @@ TEST(StreamPlan, EveryEdgeOfTheGraphIsKept) {
       // The instructions complete before each, by streams and waits alone.
       std::map<InstructionId, std::set<InstructionId>> before;
       std::map<int, InstructionId> tail;
-      for (const StreamStep& step : plan.steps) {
-        std::vector<InstructionId> direct = step.waits;
-        if (tail.contains(step.queue)) direct.push_back(tail[step.queue]);
+      for (const StreamInstruction& instruction : plan.instructions) {
+        std::vector<InstructionId> direct = instruction.waits;
+        if (tail.contains(instruction.queue)) direct.push_back(tail[instruction.queue]);
         for (const InstructionId id : direct) {
-          before[step.id].insert(id);
-          before[step.id].insert(before[id].begin(), before[id].end());
+          before[instruction.id].insert(id);
+          before[instruction.id].insert(before[id].begin(), before[id].end());
         }
-        tail[step.queue] = step.id;
-        for (const InstructionId id : graph.predecessors_of(step.id)) {
-          EXPECT_TRUE(before[step.id].contains(id)) << name << ": " << actions_text(program, step.id);
+        tail[instruction.queue] = instruction.id;
+        for (const InstructionId id : graph.predecessors_of(instruction.id)) {
+          EXPECT_TRUE(before[instruction.id].contains(id))
+              << name << ": " << actions_text(program, instruction.id);
         }
       }
     }

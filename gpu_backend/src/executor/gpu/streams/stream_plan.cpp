@@ -41,19 +41,19 @@ class Planner {
 
   /// Appends an instruction. Requires: all that it waits for on its rank is there.
   void add(InstructionId id) {
-    plan_.host.push_back({HostStep::Kind::begin, plan_.steps.size()});
+    plan_.host.push_back({HostCall::Kind::begin, plan_.instructions.size()});
     add_step(id);
   }
   /// Appends one whose end is appended, too, if it ever comes.
   void add_begin(InstructionId id) {
     add(id);
-    plan_.steps.back().ends_apart = true;
+    plan_.instructions.back().ends_apart = true;
   }
-  void add_end(InstructionId id) { plan_.host.push_back({HostStep::Kind::end, issue_number_[offset(id)]}); }
-  void add(const HostStep& step) { plan_.host.push_back(step); }
+  void add_end(InstructionId id) { plan_.host.push_back({HostCall::Kind::end, issue_number_[offset(id)]}); }
+  void add(const HostCall& call) { plan_.host.push_back(call); }
 
   StreamPlan finish() {
-    plan_.complete = plan_.steps.size() == after_.size();
+    plan_.complete = plan_.instructions.size() == after_.size();
     mark_awaited();
     return std::move(plan_);
   }
@@ -101,28 +101,28 @@ class Planner {
   }
 
   void add_step(InstructionId id) {
-    StreamStep step{.id = id};
+    StreamInstruction instruction{.id = id};
     const auto queues = program_.queues_of(id);
-    step.queue = queues.front();
-    for (std::size_t i = 1; i < queues.size(); ++i) step.other_queues.push_back(queues[i]);
-    const std::size_t queue = dense(step.queue);
+    instruction.queue = queues.front();
+    for (std::size_t i = 1; i < queues.size(); ++i) instruction.other_queues.push_back(queues[i]);
+    const std::size_t queue = dense(instruction.queue);
     if (const InstructionId blocking = blocking_before_[offset(id)]; blocking > host_known_) {
-      step.host_wait = host_known_ = blocking;
+      instruction.host_wait = host_known_ = blocking;
       merge(known_, after_[offset(blocking)]);
     }
     Clock clock = tail_[queue];
     merge(clock, known_);
-    add_waits(step, clock);
+    add_waits(instruction, clock);
     Place& place = place_[offset(id)] = {queue, ++issued_[queue]};
     clock[queue] = place.number;
     after_[offset(id)] = clock;
     tail_[queue] = std::move(clock);
-    plan_.steps.push_back(std::move(step));
+    plan_.instructions.push_back(std::move(instruction));
   }
 
   /// The latest issued first: an instruction that an earlier one implies is never later than it.
-  void add_waits(StreamStep& step, Clock& clock) {
-    const auto predecessors = graph_.predecessors_of(step.id);
+  void add_waits(StreamInstruction& instruction, Clock& clock) {
+    const auto predecessors = graph_.predecessors_of(instruction.id);
     std::vector<InstructionId> candidates(predecessors.begin(), predecessors.end());
     std::ranges::sort(candidates, [&](InstructionId a, InstructionId b) {
       return issue_number_[offset(a)] > issue_number_[offset(b)];
@@ -130,19 +130,20 @@ class Planner {
     for (const InstructionId p : candidates) {
       const Place& place = place_[offset(p)];
       if (clock[place.queue] >= place.number) continue;
-      step.waits.push_back(p);
+      instruction.waits.push_back(p);
       merge(clock, after_[offset(p)]);
     }
-    issue_number_[offset(step.id)] = plan_.steps.size();
+    issue_number_[offset(instruction.id)] = plan_.instructions.size();
   }
 
   void mark_awaited() {
     std::vector<bool> awaited(after_.size(), false);
-    for (const StreamStep& step : plan_.steps) {
-      for (const InstructionId p : step.waits) awaited[offset(p)] = true;
-      if (step.host_wait.valid()) awaited[offset(step.host_wait)] = true;
+    for (const StreamInstruction& instruction : plan_.instructions) {
+      for (const InstructionId p : instruction.waits) awaited[offset(p)] = true;
+      if (instruction.host_wait.valid()) awaited[offset(instruction.host_wait)] = true;
     }
-    for (StreamStep& step : plan_.steps) step.awaited = awaited[offset(step.id)];
+    for (StreamInstruction& instruction : plan_.instructions)
+      instruction.awaited = awaited[offset(instruction.id)];
   }
 
   const Program& program_;
@@ -213,7 +214,7 @@ class JointPlanner {
       if (m != first && messages[m].previous < 0) return;  // another channel
       if (!can_move(messages[m]) || moved_[m]) return;
       moved_[m] = true;
-      planner_of(messages[m].send).add({HostStep::Kind::move, m, messages[m].send});
+      planner_of(messages[m].send).add({HostCall::Kind::move, m, messages[m].send});
     }
   }
   [[nodiscard]] bool can_move(const Message& message) const {
@@ -228,7 +229,7 @@ class JointPlanner {
     const auto lowest = std::min_element(
         members.begin(), members.end(),
         [&](InstructionId a, InstructionId b) { return program_.rank_of(a) < program_.rank_of(b); });
-    planner_of(*lowest).add({HostStep::Kind::sum, number, *lowest});
+    planner_of(*lowest).add({HostCall::Kind::sum, number, *lowest});
   }
 
   const Program& program_;

@@ -11,26 +11,26 @@ namespace ppsim::gpu_backend {
 
 /// One instruction as work on a stream: each queue of a rank is a stream. An instruction on several queues
 /// starts and completes on the first of them, which waits for the others and they for it.
-struct StreamStep {
+struct StreamInstruction {
   InstructionId id;
   int queue = 0;
   std::vector<int> other_queues = {};
   std::vector<InstructionId> waits = {};  ///< on other streams, before it starts
   InstructionId host_wait;                ///< the host waits for it before it issues; invalid: nothing
   bool awaited = false;                   ///< some other stream or the host waits for it
-  bool ends_apart = false;                ///< a separate HostStep ends it
+  bool ends_apart = false;                ///< another HostCall ends it
 };
 
 /// A piece of work that the host of one rank enqueues.
-struct HostStep {
+struct HostCall {
   enum class Kind : std::uint8_t {
-    begin,  ///< of a step of the plan
-    end,    ///< of a step of the plan that ends apart
+    begin,  ///< of an instruction of the plan
+    end,    ///< of an instruction of the plan that ends apart
     move,   ///< a message of the execution graph, on its sender
     sum,    ///< a collective of the execution graph, on its lowest member
   };
   Kind kind = Kind::begin;
-  std::size_t number = 0;  ///< of the step, the message or the collective
+  std::size_t number = 0;  ///< of the instruction, the message or the collective
   InstructionId on = {};   ///< of a message or a collective: the instruction of the rank that it is of
 };
 
@@ -41,8 +41,8 @@ struct HostStep {
 /// that no other wait of the instruction, nor anything before it on its stream, implies. Every edge of the
 /// execution graph within the rank is kept that way, and with it every order that the slot plan relies on.
 struct StreamPlan {
-  std::vector<StreamStep> steps;
-  std::vector<HostStep> host;  ///< the steps that the host enqueues, in order
+  std::vector<StreamInstruction> instructions;
+  std::vector<HostCall> host;  ///< in the order in which the host makes them
   std::vector<int> queues;     ///< in use, ascending; always with compute
   bool complete = true;  ///< every instruction is issued; else some wait forever, for nothing or in a circle
 };
@@ -51,7 +51,7 @@ struct StreamPlan {
 
 /// The plans of all ranks, in one order of the whole Program: a run order, which holds where a message moves
 /// and a collective sums as well. When each host keeps its part of it, and waits until the others have
-/// enqueued the predecessors of its next step, everything is enqueued after its predecessors. So a Program
+/// enqueued the predecessors of its next call, everything is enqueued after its predecessors. So a Program
 /// that finishes does so with any number of hardware queues, however streams share them, and CUDA sees every
 /// dependence between the ranks as an event.
 /// Requires: `order` is a run order of `graph`.

@@ -67,29 +67,29 @@ void CudnnGraph::add(void* operation) {
   operations_.push_back(operation);
 }
 
-void CudnnGraph::pointwise(const PointwiseStep& step, const GraphTensor& y) {
+void CudnnGraph::pointwise(const PointwiseOperation& asked, const GraphTensor& y) {
   void* const description = own(cudnn_object::kPointwise);
-  objects_.set(description, cudnn_attribute::kPointwiseMode, cudnn_type::kPointwiseMode, step.mode);
-  objects_.set(description, cudnn_attribute::kPointwisePrecision, cudnn_type::kDataType, step.precision);
-  if (step.mode == CudnnPointwise::index)
-    objects_.set(description, cudnn_attribute::kPointwiseAxis, cudnn_type::kInt64, step.axis);
+  objects_.set(description, cudnn_attribute::kPointwiseMode, cudnn_type::kPointwiseMode, asked.mode);
+  objects_.set(description, cudnn_attribute::kPointwisePrecision, cudnn_type::kDataType, asked.precision);
+  if (asked.mode == CudnnPointwise::index)
+    objects_.set(description, cudnn_attribute::kPointwiseAxis, cudnn_type::kInt64, asked.axis);
   objects_.finish(description);
   void* const operation = own(cudnn_object::kPointwiseOperation);
   objects_.set_object(operation, cudnn_attribute::kPointwiseDescription, description);
-  objects_.set_object(operation, cudnn_attribute::kPointwiseX, step.x.object);
-  if (step.b) objects_.set_object(operation, cudnn_attribute::kPointwiseB, step.b->object);
-  if (step.t) objects_.set_object(operation, cudnn_attribute::kPointwiseT, step.t->object);
+  objects_.set_object(operation, cudnn_attribute::kPointwiseX, asked.x.object);
+  if (asked.b) objects_.set_object(operation, cudnn_attribute::kPointwiseB, asked.b->object);
+  if (asked.t) objects_.set_object(operation, cudnn_attribute::kPointwiseT, asked.t->object);
   objects_.set_object(operation, cudnn_attribute::kPointwiseY, y.object);
   add(operation);
 }
 
-GraphTensor CudnnGraph::pointwise(const PointwiseStep& step) {
-  TensorLayout layout = step.x.layout;
-  layout.type = step.mode == CudnnPointwise::index              ? kCudnnInt32
-                : step.mode == CudnnPointwise::greater_or_equal ? kCudnnBoolean
-                                                                : kCudnnFloat32;
+GraphTensor CudnnGraph::pointwise(const PointwiseOperation& asked) {
+  TensorLayout layout = asked.x.layout;
+  layout.type = asked.mode == CudnnPointwise::index              ? kCudnnInt32
+                : asked.mode == CudnnPointwise::greater_or_equal ? kCudnnBoolean
+                                                                 : kCudnnFloat32;
   const GraphTensor y = inner(layout);
-  pointwise(step, y);
+  pointwise(asked, y);
   return y;
 }
 

@@ -77,7 +77,7 @@ struct GraphTensor {
 };
 
 /// y = mode(x, b), or t ? x : b.
-struct PointwiseStep {
+struct PointwiseOperation {
   CudnnPointwise mode;
   GraphTensor x;
   std::optional<GraphTensor> b = std::nullopt, t = std::nullopt;
@@ -100,9 +100,9 @@ class CudnnGraph {
   /// A tensor that only the operations see.
   [[nodiscard]] GraphTensor inner(const TensorLayout& layout);
 
-  void pointwise(const PointwiseStep& step, const GraphTensor& y);
+  void pointwise(const PointwiseOperation& asked, const GraphTensor& y);
   /// Returns: y, an inner tensor of x's shape.
-  GraphTensor pointwise(const PointwiseStep& step);
+  GraphTensor pointwise(const PointwiseOperation& asked);
   void multiply(const GraphTensor& a, const GraphTensor& b, const GraphTensor& c);
   void reduce(CudnnReduction operation, const GraphTensor& x, const GraphTensor& y);
   void reshape(const GraphTensor& x, const GraphTensor& y);
