@@ -8,8 +8,8 @@
 
 namespace ppsim {
 
-/// Writes the steps with a row for everything that has a clock, then lets those share rows that are never in
-/// use together.
+/// Writes the entries with a row for everything that has a clock, then lets those share rows that are never
+/// in use together.
 class ClockPlanMaker {
  public:
   ClockPlanMaker(const ExecutionGraph& graph, ClockPlan& plan)
@@ -23,7 +23,7 @@ class ClockPlanMaker {
   }
 
   void write(const RunOrder& order) {
-    plan_.steps_.reserve(2 * order.items.size());
+    plan_.entries_.reserve(2 * order.items.size());
     for (const std::uint32_t item : order.items) {
       const InstructionId id(static_cast<std::int32_t>(item / 2));
       item % 2 == 0 ? start(id) : complete(id);
@@ -34,20 +34,20 @@ class ClockPlanMaker {
  private:
   void start(InstructionId id) {
     for (const InstructionId predecessor : graph_.predecessors_of(id)) read(predecessor.index());
-    step(ClockEvent::start, id.index(), id.index());
+    add(ClockEvent::start, id.index(), id.index());
   }
 
   void complete(InstructionId id) {
     const auto messages = graph_.messages_of(id);
     const std::int32_t match = graph_.match_of[id.index()];
-    if (messages.empty() && match < 0) return step(ClockEvent::work, id.index(), id.index());
+    if (messages.empty() && match < 0) return add(ClockEvent::work, id.index(), id.index());
     for (const std::uint32_t m : messages) make_end(m, id);  // from the start's clock, before it changes
     for (const std::uint32_t m : messages) read(end(m, id));
     if (match >= 0) {
       make_met(as_size(match));
       read(first_met_ + as_size(match));
     }
-    step(ClockEvent::complete, id.index(), id.index());
+    add(ClockEvent::complete, id.index(), id.index());
   }
 
   /// When the part of the message that belongs to `id` is over.
@@ -73,7 +73,7 @@ class ClockPlanMaker {
     read(message.send.index());
     if (!graph_.capabilities.credits) read(message.receive.index());
     if (waits) read(first_received_ + as_size(message.credit));
-    step(ClockEvent::sent, m, first_sent_ + m);
+    add(ClockEvent::sent, m, first_sent_ + m);
   }
 
   void make_received(std::size_t m) {
@@ -81,59 +81,59 @@ class ClockPlanMaker {
     make_sent(m);
     read(first_sent_ + m);
     read(graph_.messages[m].receive.index());
-    step(ClockEvent::received, m, first_received_ + m);
+    add(ClockEvent::received, m, first_received_ + m);
   }
 
   void make_met(std::size_t match) {
     if (made_[first_met_ + match] != 0) return;
     for (const InstructionId member : graph_.members_of(graph_.matches[match])) read(member.index());
-    step(ClockEvent::met, match, first_met_ + match);
+    add(ClockEvent::met, match, first_met_ + match);
   }
 
   void read(std::size_t clock) { plan_.sources_.push_back(static_cast<std::uint32_t>(clock)); }
-  void step(ClockEvent event, std::size_t subject, std::size_t clock) {
+  void add(ClockEvent event, std::size_t subject, std::size_t clock) {
     made_[clock] = 1;
-    plan_.steps_.push_back({.event = event,
-                            .subject = static_cast<std::uint32_t>(subject),
-                            .row = static_cast<std::uint32_t>(clock),
-                            .sources_end = static_cast<std::uint32_t>(plan_.sources_.size())});
+    plan_.entries_.push_back({.event = event,
+                              .subject = static_cast<std::uint32_t>(subject),
+                              .row = static_cast<std::uint32_t>(clock),
+                              .sources_end = static_cast<std::uint32_t>(plan_.sources_.size())});
   }
 
-  /// Per clock, the last step that reads or changes it.
-  [[nodiscard]] std::vector<std::uint32_t> last_steps() const {
+  /// Per clock, the last entry that reads or changes it.
+  [[nodiscard]] std::vector<std::uint32_t> last_entries() const {
     std::vector<std::uint32_t> last(made_.size(), 0);
     std::size_t source = 0;
-    for (std::uint32_t s = 0; s < plan_.steps_.size(); ++s) {
-      for (; source < plan_.steps_[s].sources_end; ++source) last[plan_.sources_[source]] = s;
-      last[plan_.steps_[s].row] = s;
+    for (std::uint32_t s = 0; s < plan_.entries_.size(); ++s) {
+      for (; source < plan_.entries_[s].sources_end; ++source) last[plan_.sources_[source]] = s;
+      last[plan_.entries_[s].row] = s;
     }
     return last;
   }
 
   /// A clock whose first source is needed no more takes over its row.
   void share_rows() {
-    std::vector<std::uint32_t> last = last_steps();
+    std::vector<std::uint32_t> last = last_entries();
     std::vector<std::uint32_t> row_of(made_.size(), kNowhere);
     std::vector<std::uint32_t> kept;
     std::size_t source = 0;
-    for (std::uint32_t s = 0; s < plan_.steps_.size(); ++s) {
-      ClockPlan::Step& step = plan_.steps_[s];
-      const std::span<const std::uint32_t> read{plan_.sources_.data() + source, step.sources_end - source};
-      source = step.sources_end;
-      std::uint32_t& row = row_of[step.row];
-      step.fresh = row == kNowhere;
+    for (std::uint32_t s = 0; s < plan_.entries_.size(); ++s) {
+      ClockPlan::Entry& entry = plan_.entries_[s];
+      const std::span<const std::uint32_t> read{plan_.sources_.data() + source, entry.sources_end - source};
+      source = entry.sources_end;
+      std::uint32_t& row = row_of[entry.row];
+      entry.fresh = row == kNowhere;
       const auto over = [&](std::uint32_t clock) { return last[clock] == s; };
-      const auto taken = step.fresh ? std::ranges::find_if(read, over) : read.end();
-      if (step.fresh) row = taken == read.end() ? free_row() : row_of[*taken];
-      if (taken != read.end()) step.fresh = false;
+      const auto taken = entry.fresh ? std::ranges::find_if(read, over) : read.end();
+      if (entry.fresh) row = taken == read.end() ? free_row() : row_of[*taken];
+      if (taken != read.end()) entry.fresh = false;
       for (auto used = read.begin(); used != read.end(); ++used) {
         if (used == taken) continue;
         kept.push_back(row_of[*used]);
         if (over(*used)) free_rows_.push_back(row_of[*used]);
       }
-      if (over(step.row)) free_rows_.push_back(row);
-      step.row = row;
-      step.sources_end = static_cast<std::uint32_t>(kept.size());
+      if (over(entry.row)) free_rows_.push_back(row);
+      entry.row = row;
+      entry.sources_end = static_cast<std::uint32_t>(kept.size());
     }
     plan_.sources_ = std::move(kept);
   }
@@ -162,8 +162,8 @@ std::size_t ClockPlan::bytes_of(const ExecutionGraph& graph) {
   const std::size_t clocks = graph.size() + 2 * messages + graph.matches.size();
   const std::size_t sources = graph.predecessors.size() + 5 * messages + 2 * graph.match_members.size();
   constexpr std::size_t kOfClock =
-      2 * sizeof(std::uint32_t) + 1;  // its last step, its row, whether it is made
-  return (clocks + graph.size()) * sizeof(Step) + 2 * sources * sizeof(std::uint32_t) + clocks * kOfClock;
+      2 * sizeof(std::uint32_t) + 1;  // its last entry, its row, whether it is made
+  return (clocks + graph.size()) * sizeof(Entry) + 2 * sources * sizeof(std::uint32_t) + clocks * kOfClock;
 }
 
 ClockPlan::ClockPlan(const ExecutionGraph& graph, const RunOrder& order)

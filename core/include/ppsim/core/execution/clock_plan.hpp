@@ -36,7 +36,7 @@ enum class ClockEvent : std::uint8_t {
 };
 
 /// How clocks go through a run order of a whole Program, worked out once for all that is counted: a clock for
-/// each step is the union of earlier ones. Which tracks clocks have is up to the numbering of run():
+/// each event is the union of earlier ones. Which tracks clocks have is up to the numbering of run():
 ///
 ///   std::size_t tracks() const
 ///   ClockPart work(InstructionId) const     the end of an instruction that is no communication
@@ -57,8 +57,8 @@ class ClockPlan {
   /// Bytes that making the plan of a graph takes.
   [[nodiscard]] static std::size_t bytes_of(const ExecutionGraph& graph);
 
-  /// Calls visit(event, subject, clock) step by step: `subject` is the index of an instruction, a message or
-  /// a match, and the clock holds the subject's own part except at its start.
+  /// Calls visit(event, subject, clock) for one event after another: `subject` is the index of an
+  /// instruction, a message or a match, and the clock holds the subject's own part except at its start.
   template <class Numbering, class Visit>
   void run(const Numbering& numbering, const Visit& visit) const;
 
@@ -69,12 +69,12 @@ class ClockPlan {
 
  private:
   friend class ClockPlanMaker;
-  struct Step {
+  struct Entry {
     ClockEvent event;
     bool fresh = true;  ///< the row holds nothing that counts
     std::uint32_t subject;
     std::uint32_t row;
-    std::uint32_t sources_end;  ///< into sources_, from where those of the step before end
+    std::uint32_t sources_end;  ///< into sources_, from where those of the entry before end
   };
   static constexpr std::size_t kVector = 4;  // tracks that are merged at once
 
@@ -95,30 +95,30 @@ class ClockPlan {
     if (part.track >= 0) clock[part.track] = std::max(clock[part.track], part.count);
   }
   template <class Numbering>
-  void add_part(const Numbering& numbering, const Step& step, std::int32_t* clock) const;
+  void add_part(const Numbering& numbering, const Entry& entry, std::int32_t* clock) const;
 
   bool rendezvous_;
-  std::vector<Step> steps_;
+  std::vector<Entry> entries_;
   std::vector<std::uint32_t> sources_;  ///< rows
   std::size_t rows_ = 0;                ///< most that are in use at once
 };
 
 template <class Numbering>
-void ClockPlan::add_part(const Numbering& numbering, const Step& step, std::int32_t* clock) const {
-  switch (step.event) {
+void ClockPlan::add_part(const Numbering& numbering, const Entry& entry, std::int32_t* clock) const {
+  switch (entry.event) {
     case ClockEvent::start:
     case ClockEvent::met:
       return;
     case ClockEvent::complete:
-      return reach(clock, numbering.member(InstructionId(static_cast<std::int32_t>(step.subject))));
+      return reach(clock, numbering.member(InstructionId(static_cast<std::int32_t>(entry.subject))));
     case ClockEvent::work:
-      return reach(clock, numbering.work(InstructionId(static_cast<std::int32_t>(step.subject))));
+      return reach(clock, numbering.work(InstructionId(static_cast<std::int32_t>(entry.subject))));
     case ClockEvent::sent:
-      reach(clock, numbering.sent(step.subject));
-      if (rendezvous_) reach(clock, numbering.received(step.subject));
+      reach(clock, numbering.sent(entry.subject));
+      if (rendezvous_) reach(clock, numbering.received(entry.subject));
       return;
     case ClockEvent::received:
-      return reach(clock, numbering.received(step.subject));
+      return reach(clock, numbering.received(entry.subject));
   }
 }
 
@@ -129,13 +129,13 @@ void ClockPlan::run(const Numbering& numbering, const Visit& visit) const {
   std::vector<std::int32_t> rows(rows_ * row);
   const std::vector<std::int32_t> none(row, 0);
   const std::uint32_t* source = sources_.data();
-  for (const Step& step : steps_) {
-    std::int32_t* const clock = rows.data() + step.row * row;
-    const std::uint32_t* const end = sources_.data() + step.sources_end;
-    if (step.fresh) copy(clock, source == end ? none.data() : rows.data() + *source++ * row, row);
+  for (const Entry& entry : entries_) {
+    std::int32_t* const clock = rows.data() + entry.row * row;
+    const std::uint32_t* const end = sources_.data() + entry.sources_end;
+    if (entry.fresh) copy(clock, source == end ? none.data() : rows.data() + *source++ * row, row);
     for (; source != end; ++source) merge(clock, rows.data() + *source * row, row);
-    add_part(numbering, step, clock);
-    visit(step.event, step.subject, ClockView(clock, tracks));
+    add_part(numbering, entry, clock);
+    visit(entry.event, entry.subject, ClockView(clock, tracks));
   }
 }
 
