@@ -202,7 +202,7 @@ DataList ranks_of(const SimulatedStep& step) {
 
 DataList critical_path_of(const SimulatedStep& step) {
   DataList result;
-  for (const CriticalStep& item : critical_path(step.timed_run())) {
+  for (const CriticalPiece& item : critical_path(step.timed_run())) {
     result.append(data({{"rank", step.program().rank_of(item.instruction).value()},
                         {"index", step.program().position(item.instruction)},
                         {"action", actions_text(step.program(), item.instruction)},

@@ -75,10 +75,10 @@ Lines lines_of(const Program& program, const LateEnd& late) {
   }
   Lines lines{head.str()};
   lines.back().back() = ':';
-  for (const TimedStep& step : late.critical_path) {
-    lines.push_back(concatenated("  rank ", program.rank_of(step.instruction), ": ",
-                                 actions_text(program, step.instruction), " from ", step.start, " to ",
-                                 step.end, " ns"));
+  for (const TimedInstruction& timed : late.critical_path) {
+    lines.push_back(concatenated("  rank ", program.rank_of(timed.instruction), ": ",
+                                 actions_text(program, timed.instruction), " from ", timed.start, " to ",
+                                 timed.end, " ns"));
   }
   return lines;
 }

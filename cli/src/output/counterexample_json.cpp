@@ -72,10 +72,10 @@ Json json_of(const Program& program, const LateEnd& late) {
   for (const auto& [cost_class, duration] : late.costs.entries())
     result["costs_ns"][as_text(cost_class)] = duration;
   result["critical_path"] = Json::array();
-  for (const TimedStep& step : late.critical_path) {
-    Json item = instruction_json(named_instruction(program, step.instruction));
-    item["start_ns"] = step.start;
-    item["end_ns"] = step.end;
+  for (const TimedInstruction& timed : late.critical_path) {
+    Json item = instruction_json(named_instruction(program, timed.instruction));
+    item["start_ns"] = timed.start;
+    item["end_ns"] = timed.end;
     result["critical_path"].push_back(std::move(item));
   }
   return result;

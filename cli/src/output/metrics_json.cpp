@@ -54,7 +54,7 @@ Json rank_json(const SimulatedStep& step, RankId id, const RankPeak& peak) {
 
 Json critical_path_json(const SimulatedStep& step) {
   Json path = Json::array();
-  for (const CriticalStep& item : critical_path(step.timed_run())) {
+  for (const CriticalPiece& item : critical_path(step.timed_run())) {
     path.push_back({{"rank", step.program().rank_of(item.instruction).value()},
                     {"index", step.program().position(item.instruction)},
                     {"action", actions_text(step.program(), item.instruction)},

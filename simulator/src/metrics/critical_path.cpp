@@ -12,7 +12,7 @@ class PathFinder {
  public:
   explicit PathFinder(const TimedRun& run) : run_(run), messages_(run) {}
 
-  std::vector<CriticalStep> find() {
+  std::vector<CriticalPiece> find() {
     if (run_.program.size() == 0) return {};
     explain_end(last_instruction());
     std::ranges::reverse(path_);
@@ -117,16 +117,16 @@ class PathFinder {
 
   const TimedRun& run_;
   MessageClock messages_;
-  std::vector<CriticalStep> path_;
+  std::vector<CriticalPiece> path_;
 };
 
 }  // namespace
 
-std::string_view critical_reason_name(const CriticalStep& step) {
-  return step.reason ? wait_reason_name(*step.reason) : "step_start";
+std::string_view critical_reason_name(const CriticalPiece& piece) {
+  return piece.reason ? wait_reason_name(*piece.reason) : "step_start";
 }
 
-std::vector<CriticalStep> critical_path(const TimedRun& run) {
+std::vector<CriticalPiece> critical_path(const TimedRun& run) {
   if (run.measured) return {};
   return PathFinder(run).find();
 }

@@ -54,7 +54,7 @@ RC_GTEST_PROP(MetricsProperty, BubblePartsAddUpToIdleTime, ()) {
 RC_GTEST_PROP(MetricsProperty, CriticalPathTilesTheStep, ()) {
   const Run run = draw_run();
   const SizeTable sizes;
-  const std::vector<CriticalStep> path = critical_path({run.analyzed, run.trace, run.costs, sizes});
+  const std::vector<CriticalPiece> path = critical_path({run.analyzed, run.trace, run.costs, sizes});
   const Nanoseconds makespan = step_times(run.program, run.trace).makespan;
   RC_PRE(run.program.size() > 0);
   RC_ASSERT(!path.empty());
@@ -72,37 +72,37 @@ bool all_started(const Run& run, std::span<const InstructionId> ends, Nanosecond
       ends, [&](InstructionId id) { return id.valid() && run.trace.spans[id].start.time <= time; });
 }
 
-/// Whether a step of the path is a transfer of its instruction, from when it could begin.
-bool is_transfer(const Run& run, const CriticalStep& step, const Message& message) {
+/// Whether a piece of the path is a transfer of its instruction, from when it could begin.
+bool is_transfer(const Run& run, const CriticalPiece& piece, const Message& message) {
   const bool buffered = run.graph.capabilities.credits.has_value();
-  if (buffered && message.receive == step.instruction) return step.start == step.end;  // it had arrived
+  if (buffered && message.receive == piece.instruction) return piece.start == piece.end;  // it had arrived
   const Action& send = run.program.all_actions()[message.send_action];
   const InstructionId ends[] = {message.send, buffered ? message.send : message.receive};
-  return step.end - step.start == run.costs(cost_class_of(send)) && all_started(run, ends, step.start);
+  return piece.end - piece.start == run.costs(cost_class_of(send)) && all_started(run, ends, piece.start);
 }
 
-/// Whether a step of the path takes as long as what it stands for, and nothing of that began later.
-bool is_whole(const Run& run, const CriticalStep& step) {
-  const InstructionId id = step.instruction;
+/// Whether a piece of the path takes as long as what it stands for, and nothing of that began later.
+bool is_whole(const Run& run, const CriticalPiece& piece) {
+  const InstructionId id = piece.instruction;
   const auto messages = run.graph.messages_of(id);
   if (!messages.empty()) {
     return std::ranges::any_of(
-        messages, [&](std::uint32_t m) { return is_transfer(run, step, run.graph.messages[m]); });
+        messages, [&](std::uint32_t m) { return is_transfer(run, piece, run.graph.messages[m]); });
   }
   const CostClass cost_class = cost_class_of(run.program.actions(id), run.program.instruction(id).form);
-  if (step.end - step.start != run.costs(cost_class)) return false;
+  if (piece.end - piece.start != run.costs(cost_class)) return false;
   const std::int32_t match = run.graph.match_of[id.index()];
   return match < 0 ||
          all_started(run, run.graph.members_of(run.graph.matches[static_cast<std::size_t>(match)]),
-                     step.start);
+                     piece.start);
 }
 
 /// So the makespan is a sum of costs, none of which could begin earlier.
-RC_GTEST_PROP(MetricsProperty, EveryStepOfTheCriticalPathTakesItsCost, ()) {
+RC_GTEST_PROP(MetricsProperty, EveryPieceOfTheCriticalPathTakesItsCost, ()) {
   const Run run = draw_run();
   const SizeTable sizes;
-  for (const CriticalStep& step : critical_path({run.analyzed, run.trace, run.costs, sizes}))
-    RC_ASSERT(is_whole(run, step));
+  for (const CriticalPiece& piece : critical_path({run.analyzed, run.trace, run.costs, sizes}))
+    RC_ASSERT(is_whole(run, piece));
 }
 
 /// The same run with times as a clock may have measured them: of no length, or begun too early.

@@ -50,9 +50,9 @@ RC_GTEST_PROP(Makespan, IsThatOfTheSimulatorAtBothEnds, ()) {
   const auto& end = std::get<LateEnd>(refuted.counterexample);
   RC_ASSERT(end.makespan == expected);
   Nanoseconds at = 0;
-  for (const TimedStep& step : end.critical_path) {
-    RC_ASSERT(step.start == at);
-    at = step.end;
+  for (const TimedInstruction& timed : end.critical_path) {
+    RC_ASSERT(timed.start == at);
+    at = timed.end;
   }
   RC_ASSERT(at == expected);
 }

@@ -114,9 +114,9 @@ TEST(Metrics, MemoryAndBytesSent) {
 
 std::vector<std::string> path_of(const FinishedRun& run) {
   std::vector<std::string> texts;
-  for (const CriticalStep& step : critical_path(run.timed_run())) {
-    texts.push_back(std::to_string(step.instruction.value()) + " " + std::to_string(step.start) + "-" +
-                    std::to_string(step.end) + " " + std::string(critical_reason_name(step)));
+  for (const CriticalPiece& piece : critical_path(run.timed_run())) {
+    texts.push_back(std::to_string(piece.instruction.value()) + " " + std::to_string(piece.start) + "-" +
+                    std::to_string(piece.end) + " " + std::string(critical_reason_name(piece)));
   }
   return texts;
 }

@@ -182,11 +182,11 @@ class RunData {
   [[nodiscard]] Json critical() {
     TextColumns what(texts_);
     PackedColumn rank, duration;
-    const std::vector<CriticalStep> path = critical_path(entry_.run);
-    for (const CriticalStep& step : path) {
-      add(what, step.instruction);
-      rank.add(program_.rank_of(step.instruction).value());
-      duration.add(step.end - step.start);
+    const std::vector<CriticalPiece> path = critical_path(entry_.run);
+    for (const CriticalPiece& piece : path) {
+      add(what, piece.instruction);
+      rank.add(program_.rank_of(piece.instruction).value());
+      duration.add(piece.end - piece.start);
     }
     return {{"count", path.size()},
             {"start", path.empty() ? 0 : path.front().start},

@@ -65,11 +65,11 @@ struct MemoryOverrun {
 };
 
 /// An instruction while it takes time. A transfer or collective counts for all of its ends.
-struct TimedStep {
+struct TimedInstruction {
   InstructionId instruction;
   Nanoseconds start = 0;
   Nanoseconds end = 0;
-  friend bool operator==(const TimedStep&, const TimedStep&) = default;
+  friend bool operator==(const TimedInstruction&, const TimedInstruction&) = default;
 };
 
 /// Costs under which a step takes longer than the limit.
@@ -77,7 +77,7 @@ struct LateEnd {
   CostTable costs;
   Nanoseconds makespan = 0;
   Nanoseconds limit = 0;
-  std::vector<TimedStep> critical_path;  ///< in time order; the durations add up to the makespan
+  std::vector<TimedInstruction> critical_path;  ///< in time order; the durations add up to the makespan
   friend bool operator==(const LateEnd&, const LateEnd&) = default;
 };
 
@@ -163,7 +163,7 @@ using verifier::PropertySink;
 using verifier::Proved;
 using verifier::Refuted;
 using verifier::tensor_text;
-using verifier::TimedStep;
+using verifier::TimedInstruction;
 using verifier::Unknown;
 using verifier::Verdict;
 using verifier::verdict_name;

@@ -61,15 +61,15 @@ struct RankMetrics {
 };
 
 /// One piece of the critical path. For a transfer or collective, the end that began last.
-struct CriticalStep {
+struct CriticalPiece {
   InstructionId instruction;
   Nanoseconds start = 0;
   Nanoseconds end = 0;
   std::optional<WaitReason> reason;  ///< why it did not begin earlier; nothing at the start of the step
-  friend bool operator==(const CriticalStep&, const CriticalStep&) = default;
+  friend bool operator==(const CriticalPiece&, const CriticalPiece&) = default;
 };
 /// "data", "queue", "after", "host", "channel", "credit", "place" or "step_start".
-[[nodiscard]] std::string_view critical_reason_name(const CriticalStep& step);
+[[nodiscard]] std::string_view critical_reason_name(const CriticalPiece& piece);
 
 /// Everything that the simulator says about one run.
 struct RunMetrics {
@@ -99,7 +99,7 @@ struct RunMetrics {
 /// step begins when the one before it ends. Of a measured run there is none: between an end and the start
 /// that it allows lies time that nothing explains. Requires: every instruction of the trace is complete;
 /// unless measured, its transfers took their costs.
-[[nodiscard]] std::vector<CriticalStep> critical_path(const TimedRun& run);
+[[nodiscard]] std::vector<CriticalPiece> critical_path(const TimedRun& run);
 
 /// The throughput of one step on all devices together.
 struct StepWork {
@@ -117,7 +117,7 @@ namespace ppsim {
 using simulator::BubbleBreakdown;
 using simulator::critical_path;
 using simulator::critical_reason_name;
-using simulator::CriticalStep;
+using simulator::CriticalPiece;
 using simulator::measure;
 using simulator::model_flops_utilization;
 using simulator::peak_live_activations;
