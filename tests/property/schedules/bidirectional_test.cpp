@@ -18,7 +18,7 @@ using test::generated;
 
 /// A rank of DualPipe as the steps of deepseek-ai/DualPipe and of PyTorch's ScheduleDualPipeV say it, with
 /// every microbatch written as a function of the step's turn.
-class StepsOfDualPipe {
+class RowOfDualPipe {
  public:
   struct Way {
     int stage;
@@ -30,7 +30,7 @@ class StepsOfDualPipe {
     int microbatches;
   };
 
-  StepsOfDualPipe(const Place& place, const std::array<Way, 2>& ways) : at_(place), ways_(ways) {}
+  RowOfDualPipe(const Place& place, const std::array<Way, 2>& ways) : at_(place), ways_(ways) {}
 
   std::vector<Cell> row() {
     const int p = at_.ranks;
@@ -102,8 +102,8 @@ TEST(DualPipeV, IsPyTorchsCellByCell) {
     for (int m = 2 * p; m <= 32; ++m) {
       const Schedule schedule = generated("dualpipe-v", {.ranks = p, .microbatches = m});
       for (int r = 0; r < p; ++r) {
-        StepsOfDualPipe steps({p, r, m}, {{{r, 0}, {2 * p - 1 - r, 0}}});
-        ASSERT_EQ(cells_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        RowOfDualPipe published({p, r, m}, {{{r, 0}, {2 * p - 1 - r, 0}}});
+        ASSERT_EQ(cells_of(schedule, r), published.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }
@@ -114,12 +114,12 @@ TEST(DualPipe, IsDeepSeeksCellByCell) {
     for (int m = 2 * p; m <= 32; m += 2) {
       const Schedule schedule = generated("dualpipe", {.ranks = p, .microbatches = m});
       for (int r = 0; r < p; ++r) {
-        const StepsOfDualPipe::Way down{r, 0};
-        const StepsOfDualPipe::Way up{2 * p - 1 - r, m / 2};
+        const RowOfDualPipe::Way down{r, 0};
+        const RowOfDualPipe::Way up{2 * p - 1 - r, m / 2};
         const bool first_half = r < p / 2;
-        StepsOfDualPipe steps({p / 2, first_half ? r : p - 1 - r, m / 2},
-                              {first_half ? down : up, first_half ? up : down});
-        ASSERT_EQ(cells_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        RowOfDualPipe published({p / 2, first_half ? r : p - 1 - r, m / 2},
+                                {first_half ? down : up, first_half ? up : down});
+        ASSERT_EQ(cells_of(schedule, r), published.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }

@@ -80,7 +80,8 @@ Expected<void> recheck_cycle(const Program& program, const ExecutionGraph& graph
     for (const NamedInstruction& place : {wait.who, wait.waits_for}) {
       const auto id = place.instruction;
       if (!id.valid() || id.index() >= program.size()) return refuse(wait, "no such instruction");
-      if (place != named_instruction(program, id)) return refuse(wait, "that is not what stands there");
+      if (place != named_instruction(program, id))
+        return refuse(wait, "the Program has another instruction there");
     }
     if (wait.waits_for != next.who) return refuse(wait, "the next item is about something else");
     if (!is_genuine(graph, wait)) return refuse(wait, "no such wait");
