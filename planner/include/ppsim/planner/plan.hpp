@@ -95,7 +95,8 @@ struct Plan {
   std::optional<PlanRow> tightest;
   /// Of those that were simulated and do not fit, the fastest, where it is faster than the best.
   std::optional<PlanRow> fastest_misfit;
-  /// Numbers of PlanRequest::fixed that no plan can have, beside others that one can: "tp=64" on 16 GPUs.
+  /// Numbers of PlanRequest::fixed that no parallelism has, or no schedule as chunks: "tp=64" on 16 GPUs.
+  /// Those that only a schedule's own rules refuse are not among them.
   std::vector<std::string> unused;
   PlanProgress counts;
   bool complete = true;  ///< false: it was stopped

@@ -242,7 +242,7 @@ class PreparedRun {
 /// bad_argument for what the transport cannot do; ill_formed when two ends that meet name
 /// different tensors, and for a tensor that no action makes; io when memory or threads run out, or the
 /// deadline passes.
-/// Unless the run is unverified, `certificate` is checked; null: there is none.
+/// `certificate` is checked unless the run is unverified; it may be null then.
 [[nodiscard]] Expected<RunResult> execute(const PreparedRun& run, const Certificate* certificate);
 /// The same with the certificate of the options. Errors: those of PreparedRun::make() as well.
 [[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
