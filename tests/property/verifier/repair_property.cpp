@@ -109,7 +109,7 @@ bool one_move_helps(const Program& program) {
 }
 
 /// Above it nobody asks for sets of several moves: some of them take Z3 minutes.
-constexpr std::size_t kMaxForSeveralMoves = 60;  // instructions
+constexpr std::size_t kMaxForSeveralMoves = 40;  // instructions
 
 RC_GTEST_PROP(Repair, IsOneMoveWhereOneMoveHelps, ()) {
   const Program program = draw_deadlock();
