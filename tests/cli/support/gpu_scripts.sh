@@ -11,3 +11,18 @@ script() {
 
 # with_device: the programs are stand-ins that answer for a device.
 with_device() { export PPSIM_BIN=$support/device PPSIM_ON_CPU=$ppsim; }
+
+# without_device: the program is one that finds no GPU and lists three schedules.
+without_device() {
+  mkdir none
+  cat >none/ppsim <<END
+#!/bin/sh
+case "\$1 \$2 \$3" in
+  "doctor --json ") echo '{"checks": [{"check": "backend cuda", "detail": "not here: a test"}]}' ;;
+  "list schedules --json") echo '{"schedules": [{"name": "1f1b"}, {"name": "pipedream"}, {"name": "vocab-1"}]}' ;;
+  *) exec "$ppsim" "\$@" ;;
+esac
+END
+  chmod +x none/ppsim
+  export PPSIM_BIN=$PWD/none
+}
