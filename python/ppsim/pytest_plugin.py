@@ -60,9 +60,17 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     asked, configured = config.stash[_ASKED], config.stash[_CONFIGURED]
     wanted = asked if _names_files(config) else asked | configured
     missing = wanted - {item.path.resolve() for item in items if isinstance(item, ScheduleItem)}
+    ignored = _ignored(config)
     for path in sorted(missing):
+        if any(path.is_relative_to(folder) for folder in ignored):
+            continue
         if not session.gethookproxy(path.parent).pytest_ignore_collect(collection_path=path, config=config):
             items.extend(session.genitems(ScheduleFile.from_parent(session, path=path)))
+
+
+def _ignored(config: pytest.Config) -> list[pathlib.Path]:
+    """The files and folders of --ignore, which pytest asks about before it comes to a file."""
+    return [(config.invocation_params.dir / path).resolve() for path in config.getoption("ignore") or []]
 
 
 def _files(config: pytest.Config, where: str, patterns: list[str]) -> frozenset[pathlib.Path]:
@@ -105,13 +113,14 @@ class ScheduleItem(pytest.Item):
 
     def runtest(self) -> None:
         from ppsim.torch import check  # not at the top: a plugin is imported by every run of pytest
+        from ppsim.torch.jobs import is_job
 
         check(
             self.path,
             target=self._setting("target") or None,
             transport=self._setting("transport"),
             communicators=self._setting("communicators") or None,
-            layers=self.config.getoption("--ppsim-layers"),
+            layers=self.config.getoption("--ppsim-layers") if is_job(self.path) else None,
         )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -40,6 +40,7 @@ def run(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[st
         (("--ppsim", "schedules/h*.csv", "--ppsim", "schedules/hangs.csv"), "1 failed, 2 passed"),
         (("-k", "hangs"), "1 failed, 2 deselected"),
         (("--ignore", "schedules/hangs.csv"), "2 passed"),
+        (("--ignore", "schedules"), "1 passed"),
         (("tests/test_own.py",), "1 passed"),  # files named one by one are what is asked for
         (("schedules/hangs.csv",), "1 failed in"),
         (("tests/test_own.py", "--ppsim", "schedules/good.csv"), "2 passed"),

@@ -62,6 +62,24 @@ def test_paths_are_checked_for_the_transport_that_runs():
         ppsim.torch.check("missing.csv")
 
 
+def test_a_program_is_checked_with_the_communicators_that_are_named(tmp_path):
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=4, microbatches=8), order="just-in-time")
+    ppsim.write(program, tmp_path / "program.json")
+    for given in (program, str(tmp_path / "program.json")):
+        assert ppsim.torch.check(given).program == program, "without a name it keeps its own"
+        with pytest.raises(ppsim.Deadlock):
+            ppsim.torch.check(given, communicators="per-rank")
+        with pytest.raises(ppsim.Error, match="unknown"):
+            ppsim.torch.check(given, communicators="junk")
+    assert ppsim.torch.program(program, communicators="per-rank") == program.with_communicators("per-rank")
+    with pytest.raises(ppsim.Error, match="a dialect is that of a file"):
+        ppsim.torch.program(program, dialect="legacy")
+    with pytest.raises(ppsim.Error, match="layers are those of a job"):
+        ppsim.torch.check(program, layers=4)
+    with pytest.raises(ppsim.Error, match="a target decides this"):
+        ppsim.torch.check(DATA / "deferred_receives.csv", target="torch-2.15", dialect="legacy")
+
+
 def test_what_is_no_schedule_is_refused():
     with pytest.raises(ppsim.Error, match="pipeline_order"):
         ppsim.torch.check(17)

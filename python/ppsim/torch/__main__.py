@@ -9,6 +9,7 @@ import sys
 from ppsim.errors import CheckFailed, DoesNotFit, Error, Unknown
 from ppsim.targets import targets
 from ppsim.torch.checks import check
+from ppsim.torch.jobs import is_job
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _checked(file: str, options: dict[str, object]) -> int:
     try:
-        print(f"{file} is safe\n{check(file, **options).report}")  # type: ignore[arg-type]
+        of_jobs = {} if is_job(file) else {"layers": None}
+        print(f"{file} is safe\n{check(file, **options | of_jobs).report}")  # type: ignore[arg-type]
     except DoesNotFit as wrong:
         return _say(file, wrong, 3)
     except (CheckFailed, Unknown) as wrong:

@@ -13,7 +13,7 @@ from ppsim.annotations import github
 from ppsim.arguments import checked, text
 from ppsim.errors import Error
 from ppsim.files import read, read_text
-from ppsim.targets import load, load_text, targets
+from ppsim.targets import check_alone, load, load_text, program_for, targets
 from ppsim.torch.jobs import is_job, read_job
 from ppsim.verification import Verdict, proved, verify
 
@@ -34,15 +34,20 @@ def program(
     `get_schedule_ops`, the path of a CSV, or a job config of torchtitan (TOML, or its object), as PyTorch would
     run it.
 
-    dialect, communicators: as in ppsim.read; target: as that release loads it
+    A Schedule or Program of ppsim stays what it is, but for the communicators of a Program; with a target it is what
+    ppsim.targets.program_for makes of it.
+
+    dialect, communicators: as in ppsim.read; target: as that release loads it, in its own alphabet
     layers: transformer layers of the model, for a job with pipeline_parallel_layers_per_stage
     Raises FileError naming rank and action that cannot be read; IllFormed for what is no schedule; Error with
     the code refused for what the target would not load.
     """
-    if isinstance(schedule, _core.Schedule | _core.Program):
-        return schedule
     if is_job(schedule):
         return read_job(schedule, layers=layers, target=target or targets()[0]).checked()
+    _check_no_job(layers)
+    if isinstance(schedule, _core.Schedule | _core.Program):
+        return _known(schedule, dialect=dialect, communicators=communicators, target=target)
+    check_alone(target, dialect=None if dialect == "torch" else dialect)
     if isinstance(schedule, str | pathlib.PurePath):
         if target is not None:
             return load(text("schedule", os.fspath(schedule)), target=target, communicators=communicators)
@@ -73,7 +78,8 @@ def check(
     target: torch-2.15, torch-2.14 or legacy: that the release loads it and computes the gradients of the plain
     model is part of the answer, and an order without transfers is proved in its own lowering
     communicators: per-pair, which is what a process group of NCCL opens by default; per-rank where batches
-    are coalesced or the group was given its device; per-edge with PyTorch's pipeline_per_edge_p2p
+    are coalesced or the group was given its device; per-edge with PyTorch's pipeline_per_edge_p2p. A Program
+    keeps its own unless some are named
     transport and options: as in ppsim.check
     A job config is checked for the newest target where none is named; `layers` as in `program`. The report says
     which pipeline it means. Raises JobError for settings that do not go together.
@@ -89,6 +95,8 @@ def check(
             job = read_job(schedule, layers=layers, target=target)
             file = job.csv or job.file
             schedule, about = job.checked(), f"{job}, for {target}"
+        else:
+            _check_no_job(layers)
         return _checked(
             schedule, about, {"target": target, "communicators": communicators, "dialect": dialect}, transport, options
         )
@@ -103,13 +111,34 @@ def _checked(
 ) -> Verdict:
     target, communicators = loading["target"], loading["communicators"]
     if target is not None:
-        known = program(schedule, target=target, communicators=communicators)
+        known = schedule
+        if not isinstance(schedule, _core.Schedule | _core.Program):
+            known = program(schedule, target=target, dialect=loading["dialect"], communicators=communicators)
         verdict = verify(known, target=target, transport=transport, communicators=communicators, **options)
         return proved(replace(verdict, about=about))
-    communicators = communicators or "per-pair"
-    known = program(schedule, dialect=loading["dialect"], communicators=communicators)
-    lowered = isinstance(known, _core.Schedule)
-    return proved(verify(known, transport=transport, communicators=communicators if lowered else None, **options))
+    usual = communicators or "per-pair"
+    if isinstance(schedule, _core.Program):
+        usual = communicators
+    known = program(schedule, dialect=loading["dialect"], communicators=usual)
+    asked = usual if isinstance(known, _core.Schedule) else communicators  # a file of a Program has its own
+    return proved(verify(known, transport=transport, communicators=asked, **options))
+
+
+def _known(
+    schedule: _core.Schedule | _core.Program, *, dialect: str, communicators: str | None, target: str | None
+) -> _core.Schedule | _core.Program:
+    if dialect != "torch":
+        raise Error("a dialect is that of a file", found=f"dialect={dialect!r}, {schedule!r}", expected="a CSV")
+    if target is not None:
+        return program_for(schedule, target=target, communicators=communicators)
+    if communicators is None or isinstance(schedule, _core.Schedule):
+        return schedule
+    return schedule.with_communicators(communicators)
+
+
+def _check_no_job(layers: int | None) -> None:
+    if layers is not None:
+        raise Error("layers are those of a job", found=f"layers={layers}", expected="a job config of torchtitan")
 
 
 def _order_of(schedule: Any) -> PipelineOrder:
