@@ -11,6 +11,7 @@ from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
+from ppsim.registry import check_name
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,9 @@ def register_costs(name: str, function: CostFunction) -> None:
 
     function(pipeline, **settings) is told ranks, stages, microbatches, slices and rank_of_stage of a pipeline, and returns
     a Costs made by `unit`, `table` or `read`, or the contents of a `--costs` file. Settings are texts. It raises
-    ValueError for what it has no costs for.
+    ValueError for what it has no costs for. Raises Error for a name that is not of letters, digits and dashes.
     """
+    check_name(name)
     _registered[name] = RegisteredCosts(name, function)
 
 

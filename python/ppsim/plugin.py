@@ -68,7 +68,7 @@ def answered(arguments: list[str]) -> str:
     kind, name, *words = arguments[1:]
     try:
         return (costs_of if kind == "costs" else generated)(name, words)
-    except Exception as wrong:  # whatever a function of a user raises
+    except (Exception, SystemExit) as wrong:  # whatever a function of a user raises
         raise _RefusedError(str(wrong) if isinstance(wrong, ValueError) else in_words(wrong)) from wrong
 
 
@@ -76,7 +76,7 @@ class _RefusedError(Exception):
     """Of a function that the file registers, in its own words."""
 
 
-def in_words(wrong: Exception) -> str:
+def in_words(wrong: BaseException) -> str:
     return f"{type(wrong).__name__}: {wrong}"
 
 
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     except _RefusedError as refused:
         print(str(refused).replace("\n", " ") or "it refuses without a word")
         return REFUSED
-    except Exception as wrong:  # whatever a file of a user raises
+    except (Exception, SystemExit) as wrong:  # whatever a file of a user raises
         print(in_words(wrong).replace("\n", " "))
         return 1
     print(f"{BEGIN}\n{text}{END}", flush=True)

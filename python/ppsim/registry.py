@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,11 +50,18 @@ def register(
     without any, and always in the program (`ppsim --plugin`), which tells it no costs.
     bubble(ranks, microbatches, units) is what the paper says of the idle time of the rank with the longest
     span, in units; peak(ranks, microbatches) of the most live activations of a rank.
-    Raises Error for a name that a published schedule has.
+    Raises Error for a name that a published schedule has, and for one that is not of letters, digits and dashes.
     """
+    check_name(name)
     if name in _published():
         raise Error("a published schedule has this name", found=name, expected="another name")
     _registered[name] = Registered(name, function, bubble, peak)
+
+
+def check_name(name: str) -> None:
+    """Raises Error for a name that a command line could not have."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*", name):
+        raise Error("no name for a command line", found=repr(name), expected="letters, digits and dashes")
 
 
 @checked
@@ -110,8 +118,9 @@ def generate(
     if (own := registered(name)) is not None:
         given = {"chunks": chunks, "slices": slices}
         settings.update({key: value for key, value in given.items() if value is not None})
+        known = costs_of(costs, unit)
         if "costs" in inspect.signature(own.function).parameters:
-            settings["costs"] = costs_of(costs, unit)
+            settings["costs"] = known
         return _made(own, own.function(ranks, microbatches, **settings), (ranks, microbatches))
     words = _core.GenerateWords()
     words.ranks, words.microbatches = _count("ranks", ranks), _count("microbatches", microbatches)

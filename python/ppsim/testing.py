@@ -20,7 +20,7 @@ from ppsim import builder
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.errors import Error
-from ppsim.registry import generate, registered
+from ppsim.registry import generate, registered, schedules
 from ppsim.simulation import Run, simulate
 from ppsim.verification import check
 
@@ -45,11 +45,13 @@ def check_schedule(
     Every stage computes every microbatch once, on all transports no timing hangs or mixes data up, its files
     read as what was written, and the closed forms that were registered hold. A case that the function refuses
     with a ValueError is left out, unless it was the one asked for; what ScheduleBuilder refuses is no such case.
-    Returns: how many cases were checked. Raises CheckFailed or AssertionError, naming the case, or why
-    every case is refused.
+    Returns: how many cases were checked. Raises CheckFailed or AssertionError, naming the case (in a note of
+    CheckFailed), or why every case is refused.
     """
     if (ranks is None) != (microbatches is None):
         raise Error("give both ranks and microbatches, or neither")
+    if name not in schedules():
+        generate(name, ranks=1, microbatches=1)  # which refuses it, and names the nearest one
     if ranks is not None and microbatches is not None:
         _check_case(name, ranks, microbatches, settings)
         return 1
@@ -65,7 +67,7 @@ def check_schedule(
             continue
         _check_case(name, p, m, settings)
         checked += 1
-    assert checked, f"{name} refuses every case: none was checked: {reason}"
+    _hold(checked > 0, f"{name} refuses every case: none was checked: {reason}")
     return checked
 
 
@@ -83,12 +85,17 @@ def _check_case(name: str, ranks: int, microbatches: int, settings: dict[str, An
     where = f"{name} with {ranks} ranks, {microbatches} microbatches"
     schedule = generate(name, ranks=ranks, microbatches=microbatches, **settings)
     again = generate(name, ranks=ranks, microbatches=microbatches, **settings)
-    assert again == schedule, f"{where}: another schedule the second time"
-    assert _core.Schedule.from_json(schedule.to_json()) == schedule, f"{where}: its file reads differently"
-    for transport in ("any", "nccl-one-queue"):
-        check(schedule, transport=transport)
-    for units in UNITS:
-        _check_forms(name, simulate(schedule, unit=units), units, where)
+    _hold(again == schedule, f"{where}: another schedule the second time")
+    _hold(_core.Schedule.from_json(schedule.to_json()) == schedule, f"{where}: its file reads differently")
+    try:
+        for transport in ("any", "nccl-one-queue"):
+            check(schedule, transport=transport)
+        runs = [(simulate(schedule, unit=units), units) for units in UNITS]
+    except Error as wrong:
+        wrong.add_note(where)
+        raise
+    for run, units in runs:
+        _check_forms(name, run, units, where)
 
 
 def _check_forms(name: str, run: Run, units: dict[str, float], where: str) -> None:
@@ -98,11 +105,18 @@ def _check_forms(name: str, run: Run, units: dict[str, float], where: str) -> No
     ranks, microbatches = run.program.ranks, run.program.microbatches - run.program.padding
     if own.peak is not None:
         expected = own.peak(ranks, microbatches)
-        assert run.peak_live_activations == expected, (
-            f"{where}: {run.peak_live_activations} live activations, the closed form says {expected}"
+        _hold(
+            run.peak_live_activations == expected,
+            f"{where}: {run.peak_live_activations} live activations, the closed form says {expected}",
         )
     if own.bubble is not None:
         longest = max(run.ranks, key=lambda rank: rank.end_ns - rank.start_ns)
         idle = (longest.end_ns - longest.start_ns - longest.busy_ns) / 1e6
         bubble = own.bubble(ranks, microbatches, units)
-        assert abs(idle - bubble) < 1e-6, f"{where}, {units}: bubble {idle:g}, the closed form says {bubble:g}"
+        _hold(abs(idle - bubble) < 1e-6, f"{where}, {units}: bubble {idle:g}, the closed form says {bubble:g}")
+
+
+def _hold(condition: bool, message: str) -> None:
+    """An assertion that python -O keeps."""
+    if not condition:
+        raise AssertionError(message)

@@ -97,6 +97,13 @@ def test_what_the_file_prints_is_no_answer(file, capsys):
     assert answer(capsys) == OFFERS
 
 
+def test_a_file_that_exits_says_so(file, capsys):
+    with open(file, "a", encoding="utf-8") as more:
+        more.write('print("hello")\nraise SystemExit(3)\n')
+    assert plugin.main([file]) == 1
+    assert capsys.readouterr().out == "SystemExit: 3\n"
+
+
 SHAPE = ["ranks=2", "microbatches=4", "slices=1", "rank_of_stage=0,1,1,0"]
 
 

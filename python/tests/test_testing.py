@@ -1,5 +1,8 @@
 """Schedules written in Python."""
 
+import subprocess
+import sys
+
 import pytest
 
 import ppsim
@@ -89,8 +92,28 @@ def test_a_schedule_whose_rows_wait_for_each_other_fails():
         return builder.build()
 
     ppsim.register("mine", crossed)
-    with pytest.raises((ppsim.Deadlock, ppsim.IllFormed)):
+    with pytest.raises(ppsim.Deadlock) as caught:
         check_schedule("mine", ranks=2, microbatches=1)
+    assert caught.value.property == "deadlock_free"
+    assert caught.value.__notes__ == ["mine with 2 ranks, 1 microbatches"]
+
+
+def test_a_wrong_closed_form_fails_without_assertions_too():
+    script = """
+import ppsim, ppsim.testing
+ppsim.register("mine", lambda ranks, microbatches: ppsim.generate("gpipe", ranks=ranks, microbatches=microbatches),
+               peak=lambda ranks, microbatches: 99)
+ppsim.testing.check_schedule("mine", ranks=2, microbatches=2)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1 and "the closed form says 99" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", "my_schedule", "has space"])
+def test_a_name_is_one_for_the_command_line(name):
+    for register in (ppsim.register, ppsim.register_costs):
+        with pytest.raises(ppsim.Error, match="letters, digits and dashes"):
+            register(name, gpipe)
 
 
 def test_what_the_builder_refuses_is_no_case_that_is_left_out():
@@ -121,7 +144,7 @@ def test_an_argument_of_another_type_is_no_case_that_is_left_out():
 
 
 def test_why_no_case_could_be_checked():
-    with pytest.raises(AssertionError, match='none was checked: no schedule "bugy"'):
+    with pytest.raises(ppsim.Error, match='no schedule "bugy"'):
         check_schedule("bugy")
     with pytest.raises(AssertionError, match="memory_limt"):
         check_schedule("zb-greedy", memory_limt=4)
