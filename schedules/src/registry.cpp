@@ -6,6 +6,7 @@
 
 #include "families/catalogue.hpp"
 #include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim::schedules {
 namespace {
@@ -110,7 +111,7 @@ std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const Sc
 std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info) { return out << info.name; }
 
 std::ostream& operator<<(std::ostream& out, const ScheduleParameters& parameters) {
-  out << parameters.ranks << " ranks, " << parameters.microbatches << " microbatches";
+  out << with_plural(parameters.ranks, "rank") << ", " << with_plural(parameters.microbatches, "microbatch");
   if (parameters.chunks) out << ", " << *parameters.chunks << " chunks";
   if (parameters.slices > 1) out << ", " << parameters.slices << " slices";
   for (const auto& [name, value] : parameters.settings) out << ", " << name << '=' << value;

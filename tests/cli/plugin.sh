@@ -140,7 +140,7 @@ expect_exit 0 simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --
 expect_out "step 14.00 ms"
 sed 's/0F0,0F1,0B0,0B1/0F0,0B0/' stand-in >short
 chmod +x short
-PPSIM_PYTHON=$PWD/short expect_error 2 "two-by-two: the plugin made another schedule" "found 1 ranks, 1 microbatches" \
+PPSIM_PYTHON=$PWD/short expect_error 2 "two-by-two: the plugin made another schedule" "found 1 rank, 1 microbatch" \
   simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --unit F=1,B=2 --plugin mine.py
 expect_error 2 "mine.py: Python refuses: ValueError" "PPSIM_PYTHON" simulate two-by-two --ranks 2 --microbatches 2 --unit F=1,B=2 --plugin mine.py
 sed 's/{ echo "ValueError: $\*"; exit 1; }/{ echo "a warning"; echo "no odd ranks"; exit 3; }/' stand-in >refuses

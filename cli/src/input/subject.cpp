@@ -10,6 +10,7 @@
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/files.hpp"
@@ -95,7 +96,7 @@ Expected<void> check_is_there(const std::string& input) {
 std::string schedule_name(const std::string& input) { return input.substr(0, input.find(':')); }
 
 std::string counts_text(int ranks, int microbatches) {
-  return std::to_string(ranks) + " ranks, " + std::to_string(microbatches) + " microbatches";
+  return with_plural(ranks, "rank") + ", " + with_plural(microbatches, "microbatch");
 }
 
 /// A schedule of --plugin: text of a library, read like a file.

@@ -5,6 +5,7 @@
 
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/text/as_text.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
 
 namespace ppsim::cli {
@@ -93,9 +94,9 @@ std::string transport_line(const TransportCapabilities& capabilities) {
   const Named found = named(capabilities);
   std::string text = "transport " + found.name + ": " + found.description;
   if (capabilities.credits)
-    text += "; buffers of " + std::to_string(*capabilities.credits) + " messages a channel";
+    text += "; buffers of " + with_plural(*capabilities.credits, "message") + " a channel";
   if (capabilities.residency)
-    text += "; at most " + std::to_string(*capabilities.residency) + " operations of a rank in flight";
+    text += "; at most " + with_plural(*capabilities.residency, "operation") + " of a rank in flight";
   return text;
 }
 

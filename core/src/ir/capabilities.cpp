@@ -1,5 +1,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 
+#include "ppsim/core/text/number_text.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -26,7 +28,7 @@ void write(std::ostream& out, const LaunchChain& chain) {
 
 std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabilities) {
   if (capabilities.credits) {
-    out << *capabilities.credits << " credits";
+    out << with_plural(*capabilities.credits, "credit");
   } else {
     out << "rendezvous";
   }

@@ -6,6 +6,7 @@
 #include "pipeline_rules.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/sequences.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -143,7 +144,8 @@ void Pipeline::build_collective_indexes() {
 
 std::ostream& operator<<(std::ostream& out, const Pipeline& pipeline) {
   const int batch = batch_microbatches(pipeline);
-  out << pipeline.ranks() << " ranks, " << pipeline.stages() << " stages, " << batch << " microbatches";
+  out << with_plural(pipeline.ranks(), "rank") << ", " << with_plural(pipeline.stages(), "stage") << ", "
+      << with_plural(batch, "microbatch");
   if (batch < pipeline.microbatches()) out << " and " << pipeline.microbatches() - batch << " of padding";
   if (pipeline.slices() > 1) out << ", " << pipeline.slices() << " slices";
   return out;

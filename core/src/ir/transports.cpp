@@ -5,6 +5,7 @@
 
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/core/text/nearest.hpp"
+#include "ppsim/core/text/number_text.hpp"
 
 namespace ppsim {
 namespace {
@@ -67,11 +68,16 @@ EdgeMemory edge_memory(std::string_view transport) {
 }
 
 std::string transport_text(const TransportCapabilities& capabilities) {
-  const auto same = [&](const Transport& known) { return known.capabilities == capabilities; };
-  if (capabilities == rendezvous()) return "in-process, mpi or copy";
-  if (const auto* const found = std::ranges::find_if(kTransports, same); found != kTransports.end())
-    return std::string(found->name);
-  return as_text(capabilities);
+  const bool independent = capabilities.launches == LaunchChain() && capabilities.is_certain();
+  std::string text(independent ? "in-process, mpi or copy" : name_of(capabilities));
+  if (text.empty()) return as_text(capabilities);
+  if (const auto known = transport(text, false);
+      known && capabilities.launches.compute && !known->launches.compute)
+    text += ", computation included";
+  if (capabilities.credits)
+    text += ", buffers of " + with_plural(*capabilities.credits, "message") + " a channel";
+  if (capabilities.residency) text += ", " + with_plural(*capabilities.residency, "operation") + " in flight";
+  return text;
 }
 
 }  // namespace ppsim

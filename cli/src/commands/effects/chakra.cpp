@@ -2,6 +2,7 @@
 
 #include "command_line/validators.hpp"
 #include "commands/effects/effects.hpp"
+#include "ppsim/core/text/number_text.hpp"
 #include "ppsim/planner/traces/chakra_files.hpp"
 
 namespace ppsim::cli {
@@ -36,7 +37,8 @@ void print_text(const ChakraOptions& options, const ChakraTrace& trace, const Ch
   for (std::size_t r = 0; r < run.busy.size(); ++r)
     rows.push_back({std::to_string(r), std::to_string(trace.ranks[r].size()), time_text(run.busy[r]),
                     time_text(run.makespan - run.busy[r])});
-  std::cout << trace.ranks.size() << " ranks, " << node_count(trace) << " nodes\n"
+  std::cout << with_plural(static_cast<std::int64_t>(trace.ranks.size()), "rank") << ", "
+            << with_plural(static_cast<std::int64_t>(node_count(trace)), "node") << '\n'
             << "step " << time_text(run.makespan) << '\n'
             << table_text(rows);
   const bool has_network = options.bandwidth + options.latency > 0;

@@ -67,8 +67,10 @@ TEST(Transports, HaveNames) {
   EXPECT_TRUE(named("nccl", true).guaranteed_launches.compute);
   EXPECT_TRUE(named("nccl-one-queue").launches.everything);
   EXPECT_EQ(transport_text(named("nccl")), "nccl");
-  EXPECT_EQ(transport_text(named("nccl", true)),
-            "rendezvous, eager sends, launches in order, computation included");
+  EXPECT_EQ(transport_text(named("nccl", true)), "nccl, computation included");
+  TransportCapabilities buffered = named("mpi");
+  buffered.credits = 1;
+  EXPECT_EQ(transport_text(buffered), "in-process, mpi or copy, buffers of 1 message a channel");
   const auto unknown = transport("ncc");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().place.expected, "any, in-process, mpi, copy, nccl, nccl-one-queue");

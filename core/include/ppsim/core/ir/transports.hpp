@@ -49,7 +49,7 @@ struct Transport {
   return {.eager = true, .launches = {LaunchOrder::start, true, false}};
 }
 
-/// The name of the named transport with these capabilities, else the capabilities as text.
+/// The name of the named transport that launches so, with what it buffers; else the capabilities as text.
 [[nodiscard]] std::string transport_text(const TransportCapabilities& capabilities);
 
 }  // namespace ppsim

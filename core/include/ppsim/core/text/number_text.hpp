@@ -1,7 +1,9 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace ppsim {
@@ -27,6 +29,12 @@ template <class Number>
 [[nodiscard]] inline std::optional<int> parse_count(std::string_view text) {
   const auto count = parse_number<int>(text);
   return count && *count >= 0 ? count : std::nullopt;
+}
+
+/// "1 rank", "2 ranks", "2 microbatches".
+[[nodiscard]] inline std::string with_plural(std::int64_t count, std::string_view what) {
+  const char* const plural = what.ends_with("ch") ? "es" : "s";
+  return std::to_string(count) + ' ' + std::string(what) + (count == 1 ? "" : plural);
 }
 
 }  // namespace ppsim
