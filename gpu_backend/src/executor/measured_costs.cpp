@@ -1,6 +1,7 @@
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -99,12 +100,14 @@ Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
   return whole + rest / count;
 }
 
-/// The value that a share of the others does not exceed.
-Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
-  const auto at = values.begin() + std::min(place, static_cast<std::ptrdiff_t>(values.size()) - 1);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+/// The value that a share of the others does not exceed, linearly between two of them: a median of two is
+/// their mean. Requires: sorted values, one or more.
+Nanoseconds quantile(const std::vector<Nanoseconds>& values, double share) {
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto before = static_cast<std::size_t>(place);
+  const Nanoseconds low = values[before];
+  const Nanoseconds high = values[std::min(before + 1, values.size() - 1)];
+  return low + std::llround((place - static_cast<double>(before)) * static_cast<double>(high - low));
 }
 
 }  // namespace
@@ -124,7 +127,9 @@ CostTable mean_costs(const Durations& durations, double outliers) {
 
 CostSpreads cost_spreads(const Durations& durations) {
   CostSpreads spreads;
-  for (const auto& [key, values] : durations) {
+  for (const auto& [key, unsorted] : durations) {
+    std::vector<Nanoseconds> values = unsorted;
+    std::ranges::sort(values);
     spreads[key] = {.samples = static_cast<std::int64_t>(values.size()),
                     .lower_quartile = quantile(values, 0.25),
                     .median = quantile(values, 0.5),

@@ -228,6 +228,10 @@ TEST(MeasuredCosts, AreMeansWithoutTheTwentiethAtEitherEnd) {
     return std::pair(mean_costs(durations)(key), cost_spreads(durations).at(key));
   };
   EXPECT_EQ(of({7}).first, 7);
+  EXPECT_EQ(of({3, 1}).second.median, 2) << "the mean of both";
+  EXPECT_EQ(of({5, 1, 9}).second.median, 5);
+  EXPECT_EQ(of({4, 1, 3, 2, 5}).second.lower_quartile, 2);
+  EXPECT_EQ(of({4, 1, 3, 2, 5}).second.upper_quartile, 4);
   EXPECT_EQ(of({1, 2, 3, 90}).first, 24) << "of four all count";
   EXPECT_EQ(of({90, 1, 2, 3, 4}).first, 3);
   const CostClass key{OpKind::forward, 0, -1, 0};
