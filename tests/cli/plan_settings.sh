@@ -57,6 +57,15 @@ expect_exit 0 plan --model deepseek-v3:layers=4,sequence=1024 --cluster dgx-h100
 has "--recompute-granularity selective --recompute-modules layernorm mla_up_proj moe_act --moe-grouped-gemm"
 expect_out "activation functions of dense layers and shared experts"
 
+# Full recompute is of a whole stage, which is a chunk of Megatron-LM's; the others recompute layer by layer, and say so.
+full=("${dense[@]}" --global-batch-size 16 --fix pp=2 --fix tp=1 --fix recompute=full)
+expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
+has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4"
+for framework in torchtitan maxtext; do
+  expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --emit "$framework"
+  expect_out "# costed as recompute of a whole stage at once"
+done
+
 # torchtitan's experts divide data_parallel_shard_degree x cp x tp, and its optimizer is sharded with parameters.
 expect_exit 0 plan "${mixture[@]}" --fix ep=6 --fix schedule=1f1b --emit torchtitan
 has "data_parallel_replicate_degree = 1"

@@ -1,5 +1,6 @@
 #include "plan_options.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
@@ -27,6 +28,8 @@ Expected<std::vector<int>> nodes_of(const std::string& text) {
       return make_error(ErrorCode::bad_argument, "--nodes is no list of numbers of nodes",
                         {.found = text, .expected = "8, or 8,16,32"});
     }
+    if (std::ranges::find(nodes, count) != nodes.end())
+      return make_error(ErrorCode::bad_argument, "--nodes has a number twice", {.found = text});
     nodes.push_back(count);
   }
   return nodes;

@@ -37,6 +37,10 @@ struct CostedPlan {
 /// Comments on what no framework is told in these settings.
 [[nodiscard]] std::string left_out(const CostedPlan& plan);
 
+/// A comment: the framework recomputes layer by layer, which takes less time and memory than a whole stage at
+/// once.
+[[nodiscard]] std::string layerwise_recompute(const std::string& framework);
+
 /// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);
 /// Stages of each rank; 0: not the same number on all.

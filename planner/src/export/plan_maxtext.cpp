@@ -108,7 +108,7 @@ std::string stages(const CostedPlan& plan) {
 
 /// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
 std::string remat_policy(const StageRecompute& recompute) {
-  if (recompute.any(Recompute::full)) return "remat_policy: full\n";
+  if (recompute.any(Recompute::full)) return "remat_policy: full\n" + layerwise_recompute("MaxText");
   const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
   return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
          "; this policy keeps all products and makes again what is between them\n";

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <sstream>
 
 #include "frameworks.hpp"
@@ -38,10 +40,14 @@ std::string selective_flags(const CostedPlan& plan) {
   return text;
 }
 
+/// Full recompute keeps the input of a stage, so a stage is one chunk of layers.
 std::string recompute_flags(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
-  if (recompute.any(Recompute::full))
-    return "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
+  if (recompute.any(Recompute::full)) {
+    const std::int64_t layers = std::ranges::max(plan.row.layout.stages, {}, &StageContents::layers).layers;
+    return "--recompute-granularity full --recompute-method uniform --recompute-num-layers " +
+           std::to_string(layers) + "\n";
+  }
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
 }
 

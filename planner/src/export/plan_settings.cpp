@@ -6,6 +6,11 @@
 
 namespace ppsim::planner {
 
+std::string exporting::layerwise_recompute(const std::string& framework) {
+  return "# costed as recompute of a whole stage at once; " + framework +
+         " recomputes layer by layer, which takes less time and memory\n";
+}
+
 std::string exporting::left_out(const CostedPlan& plan) {
   if (plan.parallelism().dtype == DataType::bf16) return "";
   return "# not written: the number format of products, which is not bf16\n";

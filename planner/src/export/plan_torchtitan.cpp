@@ -92,6 +92,7 @@ Expected<std::string> torchtitan_settings(const CostedPlan& plan) {
                      : parallelism.recompute.any(Recompute::selective) ? "selective"
                                                                        : "none";
   text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
+  if (parallelism.recompute.any(Recompute::full)) text << layerwise_recompute("torchtitan");
   return text.str();
 }
 

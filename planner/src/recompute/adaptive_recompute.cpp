@@ -75,7 +75,7 @@ class Chooser {
   [[nodiscard]] tl::unexpected<Error> does_not_fit(RankId rank) const {
     return make_error(ErrorCode::does_not_fit,
                       schedule_.name() + ": no recomputation fits on rank " + std::to_string(rank.value()),
-                      {.found = std::to_string(min_[rank]) + " bytes where every stage recomputes in full",
+                      {.found = std::to_string(min_[rank]) + " bytes where every stage recomputes as a whole",
                        .expected = "at most " + std::to_string(limit_) + " bytes, the memory of " +
                                    workload_.cluster.gpu.name});
   }
