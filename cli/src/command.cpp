@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iostream>
 
@@ -63,6 +64,7 @@ namespace {
 /// Where an error lists the words that are known, with the nearest of them, unless it says that already.
 Error with_suggestion(Error error) {
   constexpr std::string_view kOneOf = "one of ";
+  constexpr std::array<std::string_view, 3> kNoNames = {"or", "one", "of"};
   std::string_view list = error.place.expected;
   const bool is_list = list.starts_with(kOneOf) || error.message.starts_with("unknown ");
   const bool is_sentence =
@@ -73,7 +75,7 @@ Error with_suggestion(Error error) {
   std::vector<std::string_view> known;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::string_view word = list.substr(begin, list.find_first_of(", ", begin) - begin);
-    if (!word.empty() && word != "or") known.push_back(word);
+    if (!word.empty() && std::ranges::find(kNoNames, word) == kNoNames.end()) known.push_back(word);
     begin += word.size() + 1;
   }
   const bool is_known = std::ranges::find(known, error.place.found) != known.end();
@@ -194,7 +196,7 @@ Expected<TransportCapabilities> buffers_from_text(const std::string& text) {
   int credits = 0;
   if (!read_number(text, credits) || credits < 1) {
     return make_error(ErrorCode::bad_argument, "--buffers out of range",
-                      {.found = text, .expected = "rendezvous, or 1 or more"});
+                      {.found = text, .expected = "rendezvous, or 1 to 2147483647"});
   }
   capabilities.credits = credits;
   return capabilities;

@@ -20,6 +20,14 @@ expect_json '[(r["file"], r["communicators"], r["verdict"]) for r in d["results"
 expect_json 'd["counts"] == {"proved": 6, "error": 0, "refuted": 2, "does not fit": 0, "unknown": 0}'
 expect_json 'len(d["results"][4]["properties"]["deadlock_free"]["counterexample"]["cycle"]) == 4'
 
+# Numbers of ranks are those of a NAME beside files, and a folder that has none is an error in its row.
+expect_exit 0 verify files/a.csv 1f1b --ranks 2 --microbatches 3
+expect_error 2 "are for a NAME, this is a file" "" verify files/a.csv --ranks 2 --microbatches 3
+mkdir bare
+expect_exit 2 verify files/a.csv bare
+grep -qE '^bare +- +error' stdout || fail "the folder has a row"
+expect_out "1 proved"
+
 # Without --communicators each file has the usual ones. Files and names can stand side by side.
 expect_exit 0 verify files/a.csv files/b.csv 1f1b:ranks=2,microbatches=3
 expect_out "3 proved"

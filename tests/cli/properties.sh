@@ -19,6 +19,8 @@ expect_exit 0 verify 1f1b --ranks 1 --microbatches 1 --unit F=1,A=2010000000 --m
 expect_exit 3 verify 1f1b --ranks 1 --microbatches 1 --unit F=1,A=2010000001 --memory-limit 2.01GB
 # Gradients in another order are rounded otherwise, no more; what stands before others is named in full.
 printf '0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n' >descending.csv
+expect_exit 0 verify "${sched[@]}" --properties matched
+expect_out "whether it can hang was not asked"
 expect_exit 4 verify descending.csv --properties ascending_accumulation
 expect_out "It runs. Gradients are added up in another order, so rounding differs."
 expect_exit 4 verify descending.csv --properties ascending_accumulation,makespan --makespan-limit 1ms --unit F=1

@@ -20,6 +20,12 @@ expect_json '[(g["added_ns"]["at_ns"], g["added_ns"]["slope_above"]) for g in d[
 expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2
 expect_out "1 % less of B shortens the step by 0.6667 %"
 
+expect_error 2 "need the same work" "forward-only without a backward" sensitivity 1f1b --against forward-only --ranks 4 --microbatches 8 --unit F=1,B=2
+expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --by link
+expect_out "None of them costs anything."
+expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1 --by rank
+expect_out "and nothing shortens it more."
+
 # By rank, stage, link and class. One more nanosecond on each action of the last rank: all 16 follow each other.
 for by in rank stage link class; do
   expect_exit 0 sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1 --by $by --json

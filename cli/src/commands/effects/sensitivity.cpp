@@ -13,6 +13,7 @@
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
@@ -92,11 +93,15 @@ std::vector<std::string> row_of(const Sensitivity& of, double step) {
 }
 
 /// Of those that are no sum of others, the one that pays most where it takes less.
-const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
+bool is_sum(const Sensitivity& result) {
   const std::set<std::string> sums = {"compute", "transfers", "collectives"};
+  return sums.contains(result.group);
+}
+
+const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
   const Sensitivity* best = nullptr;
   for (const Sensitivity& result : results) {
-    if (sums.contains(result.group) || result.scaled.below.slope == 0) continue;
+    if (is_sum(result) || result.scaled.below.slope == 0) continue;
     if (best == nullptr || result.one_percent_less < best->one_percent_less) best = &result;
   }
   return best;
@@ -105,13 +110,19 @@ const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
 std::string advice(const SensitivityOptions& options, const std::vector<Sensitivity>& results, double step) {
   if (step == 0) return "A step that takes no time owes nothing to any cost.";
   if (results.empty()) return "There is no " + options.by + " whose cost could change.";
+  if (std::ranges::all_of(results, [](const Sensitivity& result) { return result.total == 0; }))
+    return "None of them costs anything.";
   const Sensitivity* best = best_of(results);
-  if (best == nullptr) return "No group alone makes the step shorter: several paths are as long.";
+  if (best == nullptr) return "No group alone makes the step shorter: several paths are equally long.";
+  const auto as_much = std::ranges::count_if(results, [&](const Sensitivity& result) {
+    return !is_sum(result) && result.one_percent_less == best->one_percent_less;
+  });
   const char* next = options.by == "kind"   ? " Next: --by rank says where."
                      : options.by == "rank" ? " Next: --by class says which of its actions."
                                             : "";
   return "1 % less of " + best->group + " shortens the step by " +
-         change_text(best->one_percent_less, step).substr(1) + ", more than any other." + next;
+         change_text(best->one_percent_less, step).substr(1) +
+         (as_much > 1 ? ", and nothing shortens it more." : ", more than any other.") + next;
 }
 
 void print_text(const SensitivityOptions& options, const SimulatedStep& step,
@@ -274,6 +285,11 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
 
 Expected<int> run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_comparable("break-even points need", pair.first, pair.second));
+  if (trains(pair.first.program()) != trains(pair.second.program()))
+    return make_error(
+        ErrorCode::bad_argument, "break-even points need the same work",
+        {.found = (trains(pair.first.program()) ? pair.second : pair.first).name + " without a backward",
+         .expected = "two schedules that train, or two that do not"});
   PPSIM_ASSIGN_OR_RETURN(const auto results, break_evens(options, pair));
   if (!output.json) {
     print_break_evens(pair, results);

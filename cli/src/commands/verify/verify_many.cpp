@@ -55,8 +55,9 @@ Expected<std::vector<std::string>> files_of(const std::vector<std::string>& inpu
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
     auto found = files_of(input);
-    if (!found) return found;
-    append_all(files, *found);
+    if (!found && inputs.size() == 1) return found;
+    // Beside others its row says what is wrong.
+    append_all(files, found ? *std::move(found) : std::vector<std::string>{input});
   }
   return files;
 }
@@ -204,11 +205,13 @@ Expected<int> verify_many(const VerifyRequest& request, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_request(request));
   PPSIM_ASSIGN_OR_RETURN(const auto policies, policies_of(request.policy));
   PPSIM_ASSIGN_OR_RETURN(const auto files, files_of(request.inputs));
+  const bool has_name = !std::ranges::all_of(files, names_file);
   Table table(output.json);
   std::size_t done = 0;
   for (const std::string& file : files) {
     VerifyRequest single = request;
     single.input.input = file;
+    if (has_name && names_file(file)) single.input.drop_parameters();  // those of a name beside it
     for (const Policy& policy : policies) {
       single.start = std::chrono::steady_clock::now();
       Row row{file, policy, verify_input(single, policy)};

@@ -227,6 +227,8 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
     return raise.empty() ? "Not decided, and no limit changes that: the lines above say why."
                          : "Not decided: " + raise + ".";
   }
+  if (!report.proved(Property::deadlock_free))
+    return "The properties asked for hold in every timing; whether it can hang was not asked.";
   return request.certificate.empty()
              ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
                "to keep the proof."
