@@ -107,16 +107,25 @@ def compare(
     chunks: int | None = None,
     transport: str = "any",
 ) -> Comparison:
-    """Simulates names, with these ranks, microbatches and chunks, Schedules and Programs under the same costs. A Run
-    is taken as it is.
+    """Simulates names, with these ranks, microbatches and chunks, Schedules and Programs under the same costs and on the
+    same transport. A Run is taken as it is, with costs and a transport of its own.
+
+    costs, unit: default: those of the first Run, or else one unit for F, I, W, two for B
 
     Costs that are the same for every stage say nothing of how much of the model a stage is: compare schedules
     of as many stages under such costs.
     Raises Error for another number of ranks or microbatches, or of stages under unit costs.
     """
-    known = costs_of(costs, unit) or Costs.unit()
+    items = list(what)
+    of_runs = [item.costs for item in items if isinstance(item, Run)]
+    given = costs_of(costs, unit)
+    if len(of_runs) == len(items) > 0 and (given is not None or transport != "any"):
+        raise Error("runs have costs and a transport of their own", found="runs alone", expected="compare(runs)")
+    if not any(isinstance(item, str) for item in items) and (ranks, microbatches, chunks) != (None, None, None):
+        raise Error("ranks, microbatches and chunks are for names", found="no name", expected='such as compare(["1f1b"], ...)')
+    known = given or next(iter(of_runs), Costs.unit())
     runs: list[Run] = []
-    for item in what:
+    for item in items:
         if isinstance(item, str):
             if ranks is None or microbatches is None:
                 raise Error("a name needs ranks= and microbatches=", found=item)

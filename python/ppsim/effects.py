@@ -91,8 +91,12 @@ def break_even(first: Run, second: Run, over: str, *, added: bool = False) -> Br
     """At which costs of a group, such as "transfers", "F" or "rank:0", the other one of two runs is shorter.
 
     added: as much is added to each cost; else all are multiplied, unless all are 0
-    Raises what sensitivity raises; Error for a group that neither has.
+    Raises what sensitivity raises; Error for a group that neither has, and for runs of other numbers of ranks or microbatches.
     """
+    shapes = [(run.program.ranks, run.program.microbatches - run.program.padding) for run in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise Error("break-even points need the same ranks and microbatches", found=f"{second.name} with {second.program!r}",
+                    expected=f"as {first.name} with {first.program!r}")
     found = _core.break_even(first._step, second._step, over, added)
     runs = {-1: first, 0: None, 1: second}
     return BreakEven(

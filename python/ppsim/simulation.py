@@ -32,6 +32,7 @@ class RankRun(Value):
 
     at_peak: what lives when memory is first at peak_bytes, by kind of tensor, the most bytes first
     allocated_bytes, reserved_bytes: most that PyTorch's caching allocator counts where each tensor is a block
+    communicator_bytes: of the transport, beside peak_bytes
     """
 
     rank: int
@@ -46,6 +47,7 @@ class RankRun(Value):
     at_peak: dict[str, int] | None = field(hash=False)
     allocated_bytes: int | None
     reserved_bytes: int | None
+    communicator_bytes: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Run:
     name; program: what ran; costs; transport, buffers, slowdowns: of the simulation
     """
 
+    @checked
     def __init__(
         self,
         program: _core.Program,
@@ -167,7 +170,7 @@ class Run:
 
     @property
     def fits(self) -> bool | None:
-        """Whether this run keeps to memory_limit_bytes; None where that is unknown."""
+        """Whether every rank keeps to memory_limit_bytes, its communicators included; None where that is unknown."""
         return None if self.memory_limit_bytes is None else self._step.fits
 
     @property
@@ -213,7 +216,8 @@ class Run:
     def to_arrow(self) -> _core.ArrowTable:
         """A row for each instruction, rank by rank in issue order, for pyarrow, polars, duckdb and others.
 
-        Columns: rank, index, queue, kind, instruction, start_ns, end_ns. pyarrow.table(run.to_arrow()) and
+        Columns: rank, index, queue, kind, instruction, start_ns, end_ns; kind is that of the first action, and queue names
+        all that a group is on ("0>1+1>0"). pyarrow.table(run.to_arrow()) and
         polars.DataFrame(run.to_arrow()) take it without copying; ppsim needs neither.
         """
         return self._step.table()
@@ -280,7 +284,9 @@ class Run:
                 buffers=data["buffers"],
                 slowdowns=None if slowdowns is None else Slowdowns.from_json(json.dumps(slowdowns)),
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as wrong:
+        except FileError:
+            raise
+        except (KeyError, TypeError, ValueError, RecursionError) as wrong:
             raise FileError(f"no run: {wrong}", code="bad_file", expected="the text of Run.to_json") from wrong
 
     def _made_from(self) -> tuple[Any, ...]:
@@ -325,6 +331,7 @@ def simulate(
     transport: str = "any",
     buffers: int | None = None,
     slowdowns: Slowdowns | None = None,
+    name: str | None = None,
 ) -> Run:
     """Simulates a step of a Program, or of a Schedule lowered by default options under these costs.
 
@@ -332,11 +339,13 @@ def simulate(
     transport: any, nccl, nccl-one-queue, mpi, copy or in-process; buffers: messages of a channel, None for
     rendezvous
     slowdowns: what slows computation down beyond its costs
+    name: of the run in tables and pictures; default: the schedule's, or "program"
     Raises Deadlock, IllFormed where it cannot run; Error for costs that lack what a table needs.
     """
     known = costs_of(costs, unit) or Costs.unit()
     program = program_of(value, known)
-    name = value.name if isinstance(value, _core.Schedule) else "program"
+    if name is None:
+        name = value.name if isinstance(value, _core.Schedule) else "program"
     return Run(program, known, name=name, transport=transport, buffers=buffers, slowdowns=slowdowns)
 
 

@@ -182,7 +182,9 @@ Data rank_of(const SimulatedStep& step, RankId id) {
                {"peak_bytes", size(rank.peak_bytes)},
                {"peak_at_ns", size(rank.peak_at)},
                {"peak_live_activations", rank.peak_live_activations},
-               {"sent_bytes", nb::cast(step.sent_bytes(id))}});
+               {"sent_bytes", nb::cast(step.sent_bytes(id))},
+               {"communicator_bytes",
+                step.communicator_bytes.empty() ? nb::cast(0) : size(step.communicator_bytes[id])}});
 }
 
 DataList ranks_of(const SimulatedStep& step) {
@@ -228,7 +230,7 @@ ArrowTable table_of(const SimulatedStep& step) {
     const bool is_pair = program.instruction(id).form == InstructionForm::overlap;
     ranks.push_back(program.rank_of(id).value());
     indices.push_back(program.position(id));
-    queues.add(program.queue_name(program.queue_of(first, program.communicators_of(id)[0])));
+    queues.add(queues_text(program, id));
     kinds.add(info(is_pair ? OpKind::overlap : first.kind).text);
     instructions.add(actions_text(program, id));
     starts.push_back(step.trace.spans[id].start.time);
@@ -314,7 +316,8 @@ void bind_times(nb::module_& module) {
           "ranks", [](const StepTimes& t) { return state_of(t).second; },
           "(start_ns, end_ns, busy_ns) of the computation of each rank.")
       .def("to_json", &times_json, "The same as text.")
-      .def_static("from_json", &times_from_json, "text"_a, "The inverse of to_json. Raises ValueError.")
+      .def_static("from_json", &times_from_json, "text"_a.none(),
+                  "The inverse of to_json. Raises ValueError.")
       .def("__getstate__", &state_of)
       .def("__setstate__", [](StepTimes& t, const TimesState& state) { new (&t) StepTimes(times_of(state)); })
       .def(

@@ -387,8 +387,38 @@ def test_runs_are_compared_as_they_are(capsys):
     by_model = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=4, global_batch_size=8)
     priced = ppsim.simulate(ppsim.generate("zb-v", ranks=4, microbatches=8), costs=by_model)
     assert len(ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8, costs=by_model)) == 2
+    beside = ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8)  # under the costs of the run
+    assert [run.costs for run in beside] == [by_model, by_model]
     with pytest.raises(ppsim.Error, match="stages"):
-        ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8)
+        ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8, unit={"F": 1})
+    with pytest.raises(ppsim.Error, match="of their own"):
+        ppsim.compare(runs, transport="mpi")
+    with pytest.raises(ppsim.Error, match="for names"):
+        ppsim.compare(runs, ranks=99)
+
+
+def test_a_run_has_a_name_and_its_communicators_take_memory():
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=16)
+    costs = ppsim.Costs.from_model(
+        "llama3-8b", "dgx-h100", tp=2, pp=4, nodes=1, global_batch_size=16, sequence_length=26560
+    )
+    run = ppsim.simulate(schedule, costs=costs, transport="nccl", name="mine")
+    assert run.name == run.row()["name"] == "mine"
+    assert run.peak_bytes < run.memory_limit_bytes and not run.fits
+    assert all(rank.communicator_bytes > 0 for rank in run.ranks)
+    assert not any(rank.communicator_bytes for rank in ppsim.simulate(schedule, costs=costs).ranks)
+
+
+def test_the_table_of_a_run_has_every_queue_of_a_group(tmp_path):
+    import csv
+
+    program = ppsim.lower(ppsim.generate("dualpipe-v", ranks=4, microbatches=8), grouping="paired")
+    run = ppsim.simulate(program)
+    run.write_trace(tmp_path / "run.csv")
+    rows = list(csv.DictReader((tmp_path / "run.csv").open()))
+    pyarrow = pytest.importorskip("pyarrow")
+    queues = pyarrow.table(run.to_arrow()).column("queue").to_pylist()
+    assert queues == [row["queue"] for row in rows] and any("+" in queue for queue in queues)
 
 
 def test_compare_refuses_other_work():

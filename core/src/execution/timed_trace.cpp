@@ -5,7 +5,6 @@
 #include <string>
 
 #include "io/csv_cells.hpp"
-#include "io/trace_cells.hpp"
 #include "ppsim/core/execution/tensor_life.hpp"
 #include "ppsim/core/io/text.hpp"
 

@@ -9,7 +9,6 @@
 #include "csv_cells.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/text/number_text.hpp"
-#include "trace_cells.hpp"
 
 namespace ppsim {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iosfwd>
+#include <string>
 #include <vector>
 
 #include "ppsim/core/execution/large_vector.hpp"
@@ -46,6 +47,9 @@ struct TimedTrace {
   Spans spans;
   friend bool operator==(const TimedTrace&, const TimedTrace&) = default;
 };
+
+/// The queues of an instruction as a trace file names them: one name, or several joined by '+'.
+[[nodiscard]] std::string queues_text(const Program& program, InstructionId id);
 
 /// Columns rank,queue,index,instruction,start_ns,end_ns with a header, rank by rank in issue order.
 void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace& trace);
