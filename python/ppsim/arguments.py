@@ -36,6 +36,7 @@ _WORDS = {
     Callable: "a function",
     os.PathLike: "a path",
 }
+_WITH_ITEMS = (Iterable, Sequence, Mapping, dict)
 _LONGEST = 60
 
 
@@ -55,7 +56,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **named: P.kwargs) -> R:
         signature, takers = known()
-        bound = signature.bind(*args, **named)
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError as wrong:
+            raise TypeError(f"{function.__name__}() {wrong}") from None
         for name, value in bound.arguments.items():
             if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
                 bound.arguments[name] = {key: _take(key, item, *takers[name]) for key, item in value.items()}
@@ -80,6 +84,11 @@ def number(name: str, value: Any) -> int | float | Decimal:
     """The value as a number, for calls that are too many. Raises Error."""
     taken: int | float | Decimal = _take(name, value, float, _number)
     return taken
+
+
+def path(name: str, value: Any) -> str:
+    """The value as a path, where an annotation is not `checked`. Raises Error."""
+    return str(os.fspath(_take(name, value, str | os.PathLike, _path)))
 
 
 def text(name: str, value: Any) -> str:
@@ -137,6 +146,9 @@ def _taker(kind: Any) -> Taker:
     if kind in _TAKERS:
         return _TAKERS[kind]
     if origin in (typing.Union, types.UnionType):
+        if of_paths := [one for one in inner if (typing.get_origin(one) or one) is os.PathLike]:
+            rest = [one for one in inner if one not in (str, *of_paths)]
+            return _first_of([_path, *map(_taker, rest)])
         plain = all(isinstance(one, type) and one not in _TAKERS for one in inner)
         return _instance_of(inner) if plain else _first_of([_taker(one) for one in inner])
     if origin is tuple:
@@ -186,6 +198,24 @@ def _unicode(value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable() and _is_half(value):
         raise _OtherTypeError
     return value
+
+
+def _path(value: Any) -> Any:
+    if not isinstance(value, str | os.PathLike):
+        raise _OtherTypeError
+    name = os.fspath(value)
+    if not isinstance(name, str):
+        raise _OtherTypeError
+    if not name or "\0" in name or _is_half(name):
+        raise _NoPathError
+    return value
+
+
+class _NoPathError(_OtherTypeError):
+    """Of the right type, but there is no such file in any folder."""
+
+    what = "no path"
+    expected = "one of UTF-8, which is not empty"
 
 
 def _is_half(value: str) -> bool:
@@ -257,13 +287,20 @@ def _instance_of(kind: type | tuple[type, ...]) -> Taker:
 def _words(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(map(_words, inner))
+        # Those with items come last: what stood after them would seem to be an item.
+        with_items = [one for one in inner if typing.get_origin(one) in _WITH_ITEMS]
+        plain = " or ".join(_words(one) for one in inner if one not in with_items)
+        return ", or ".join(filter(None, [plain, *map(_words, with_items)]))
     if origin is Annotated:
         return _WORDS[int]
     if origin is tuple:
         return f"({', '.join(map(_words, inner))})"
-    if origin in (Iterable, Sequence, Mapping, dict):
+    if origin in _WITH_ITEMS:
         of = ("",) if len(inner) == 1 else (" key", " value")
         parts = [f", each{which} {_words(item)}" for which, item in zip(of, inner, strict=True) if item is not Any]
         return "".join(["a list" if len(inner) == 1 else "a dictionary", *parts])
-    return _WORDS.get(origin or kind) or f"a {getattr(kind, '__name__', kind)}"
+    return _WORDS.get(origin or kind) or _with_article(getattr(kind, "__name__", str(kind)))
+
+
+def _with_article(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"

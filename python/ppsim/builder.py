@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ppsim._native import _core
 from ppsim.arguments import checked, count
@@ -10,13 +11,14 @@ from ppsim.errors import Error
 
 #: Of a pipeline. More are refused before there are rows for them.
 _MOST = {"ranks": 1 << 16, "stages": 1 << 20}
+_SHAPE = ("ranks", "stages", "microbatches", "slices", "edges", "side_edges", "routes", "route", "blocks")
 
 
 class ScheduleBuilder:
     """Collects the rows of a schedule; `build` checks that it is complete, and that each rank can follow its own row.
 
     Whether ranks wait for each other for ever is seen where transfers are there: `lower`, and all that lowers a
-    Schedule, raises Deadlock then. A call that raises changes nothing.
+    Schedule, raises Deadlock then. A call that raises changes nothing. copy.copy gives one that goes on by itself.
 
     ranks, stages, microbatches, slices: counts
     placement: the rank of each stage, of all stages. Without it a stage is on the rank that its first action is added to;
@@ -106,6 +108,16 @@ class ScheduleBuilder:
         """A deliberate bubble."""
         self._rows[self._checked_rank(rank)].append("")
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which have rows of their own, and for pickle."""
+        own = {"name": self.name, "_placement": list(self._placement), "_rows": [list(row) for row in self._rows]}
+        return own | {"_shape": {field: getattr(self._shape, field) for field in _SHAPE}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _shape=_core.Shape())
+        for field, value in state["_shape"].items():
+            setattr(self._shape, field, value)
 
     def build(self) -> _core.Schedule:
         """Raises IllFormed, naming every broken rule with its rank and action."""

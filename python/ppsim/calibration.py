@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ppsim._native import _core
 from ppsim.arguments import checked
+from ppsim.arguments import path as path_of
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error
 from ppsim.simulation import Run
@@ -61,8 +61,8 @@ class Calibration(Value):
         raise KeyError(name)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """For Costs.from_model(calibration=path) and --calibration."""
-        pathlib.Path(path).write_text(self.text, encoding="utf-8")
+        """For Costs.from_model(calibration=path) and --calibration. Raises FileError."""
+        _core.write_text(path_of("path", path), self.text)
 
 
 @dataclass(frozen=True)
@@ -144,4 +144,4 @@ def replay(run: Run, traces: Paths, *, change: Mapping[str, float] | None = None
 def _paths(paths: Paths) -> list[str]:
     """A text is a path and not one for each of its characters."""
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return [os.fspath(path) for path in several]
+    return [path_of("a path", path) for path in several]

@@ -166,7 +166,7 @@ class Costs:
             return cls(_as_tuples(json.loads(text)))
         except FileError:
             raise
-        except (TypeError, LookupError, ValueError) as wrong:
+        except (TypeError, LookupError, ValueError, RecursionError) as wrong:
             raise FileError(
                 f"no costs: {wrong}", code="bad_file", expected="the text of Costs.to_json"
             ) from wrong
@@ -194,7 +194,7 @@ def _unit_text(units: Mapping[str, float]) -> str:
     for name in units:
         if not name.isidentifier():  # "F=5,B" would be two
             raise Error("unknown unit cost", found=name, expected="F, B, I, W, R, FB, c or A")
-    return ",".join(f"{name}={_decimal(name, value)}" for name, value in units.items()) or "F=1"
+    return ",".join(f"{name}={_decimal(name, value)}" for name, value in sorted(units.items())) or "F=1"
 
 
 def _decimal(name: str, value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,8 @@ class CheckFailed(Error):
     """A property that does not hold.
 
     property: its name, such as "deadlock_free"
-    counterexample: why, as data under the keys of `ppsim verify --json`
+    counterexample: why, as data under the keys of `ppsim verify --json`; empty where there is no Program to verify, as of
+    a Schedule whose rows wait for each other: then the message has it all
     verdict: of all properties, where `check` raised it
     """
 
@@ -131,6 +133,9 @@ _BY_CODE: dict[str, type[Error]] = {
 }
 
 
+_PROPERTIES = {"ill_formed": "well_formed", "deadlock": "deadlock_free", "does_not_fit": "memory"}
+
+
 def _restored(kind: type[Error], fields: dict[str, Any]) -> Error:
     error = kind.__new__(kind, fields["message"])
     error.__dict__.update(fields)
@@ -141,6 +146,18 @@ def from_core(
     code: str, message: str, file: str, row: int, column: int, found: str, expected: str
 ) -> Error:
     """The exception for an Error of the C++ libraries."""
-    return _BY_CODE.get(code, Error)(
-        message, code=code, file=file, row=row, column=column, found=found, expected=expected
+    found, expected = _in_python(found), _in_python(expected)
+    error = _BY_CODE.get(code, Error)(
+        _in_python(message), code=code, file=file, row=row, column=column, found=found, expected=expected
     )
+    if isinstance(error, CheckFailed):
+        error.property = _PROPERTIES[code]
+    return error
+
+
+def _in_python(words: str) -> str:
+    """Options of the program as what they are in a call: --memory-limit is memory_limit=."""
+    if "ppsim " in words:  # a command, which is to be typed as it is
+        return words
+    words = re.sub(r"--dialect ([a-z-]+)", r'dialect="\1"', words)
+    return re.sub(r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_") + "=", words)

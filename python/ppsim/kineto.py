@@ -6,11 +6,13 @@ import gzip
 import os
 import re
 import statistics
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.arguments import path as path_of
 from ppsim.arguments import whole
 from ppsim.costs import Costs
 from ppsim.errors import Error, FileError
@@ -51,7 +53,7 @@ def _paths(traces: object) -> list[str]:
     if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
         expected = "the path of a trace, or one for each rank"
         raise FileError("no trace", code="bad_file", found=repr(traces), expected=expected)
-    return [os.fspath(path) for path in paths]
+    return [path_of("a trace", path) for path in paths]
 
 
 def _entry(key: tuple[str, int, int], nanoseconds: float) -> dict[str, Any]:
@@ -72,5 +74,5 @@ def _text_of(path: str) -> str:
     try:
         with gzip.open(path, "rt") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
             return str(file.read())
-    except (OSError, ValueError) as wrong:
+    except (OSError, ValueError, EOFError, zlib.error) as wrong:
         raise FileError(f"no trace: {wrong}", code="bad_file", file=path, expected="JSON of torch.profiler") from wrong

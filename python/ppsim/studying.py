@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
@@ -122,9 +121,20 @@ def _opened(question: str | os.PathLike[str] | dict[str, Any], store: str | os.P
 
 def _question_text(question: dict[str, Any]) -> str:
     try:
-        return json.dumps(question, default=operator.index)  # whole numbers of NumPy, too
+        return json.dumps(question, default=_plain)
     except (TypeError, ValueError) as wrong:
         raise Error(f"no study: {wrong}", expected="what a file of a study has") from wrong
+
+
+def _plain(value: Any) -> Any:
+    """Paths, ranges, and numbers and arrays of NumPy as JSON has them."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, range):
+        return list(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r} is of a type that files of studies do not have")
 
 
 def _evaluate(points: Points) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ppsim._native import _core
+from ppsim.arguments import checked
 from ppsim.errors import Error
 
 
@@ -13,6 +14,7 @@ def targets() -> list[str]:
     return list(_core.target_names())
 
 
+@checked
 def load(
     path: str | os.PathLike[str], *, target: str, communicators: str | None = None
 ) -> _core.Schedule | _core.Program:
@@ -23,6 +25,7 @@ def load(
     return _core.load_file_for(os.fspath(path), target, communicators)
 
 
+@checked
 def load_text(
     text: str, *, target: str, communicators: str | None = None, name: str = "<text>"
 ) -> _core.Schedule | _core.Program:
@@ -30,6 +33,7 @@ def load_text(
     return _core.load_for(text, name, target, communicators)
 
 
+@checked
 def program_for(
     value: _core.Schedule | _core.Program, *, target: str, communicators: str | None = None
 ) -> _core.Program:

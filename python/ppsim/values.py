@@ -33,7 +33,7 @@ class Value:
             rows = {field.name for field in fields(cls) if str(field.type).startswith("tuple")}  # type: ignore[arg-type]
             named = {name: _from_data(value) for name, value in data.items()}
             return cls(**{name: tuple(value) if name in rows else value for name, value in named.items()})
-        except (TypeError, KeyError, AttributeError, ValueError) as wrong:
+        except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as wrong:
             raise FileError(f"no {cls.__name__}: {wrong}", code="bad_file",
                             expected=f"the text of {cls.__name__}.to_json") from wrong
 

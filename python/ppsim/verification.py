@@ -96,7 +96,7 @@ class Certificate:
         return isinstance(other, Certificate) and self._data == other._data
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return hash((self.program_hash, *self.properties))
 
     def __repr__(self) -> str:
         return f"<ppsim.Certificate of {self.program_hash}: {', '.join(self.properties)}>"
@@ -201,6 +201,8 @@ class Verdict:
         """The inverse of to_json. Raises FileError."""
         data = _loaded("verdict", text)
         try:
+            if data.pop("format") != "ppsim-verdict":
+                raise KeyError("format")
             return cls(
                 program=_core.Program.from_json(json.dumps(data["program"])),
                 transport=data["transport"],
@@ -219,7 +221,7 @@ class Verdict:
 def _loaded(what: str, text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except (TypeError, ValueError) as wrong:
+    except (TypeError, ValueError, RecursionError) as wrong:
         raise FileError(f"no {what}: {wrong}", code="bad_file", expected=f"the text of {what.title()}.to_json") from wrong
     if not isinstance(data, dict):
         raise FileError(f"no {what}", code="bad_file", expected=f"the text of {what.title()}.to_json")
@@ -256,6 +258,8 @@ def question_of(
     question.target = target
     question.costs = sources_of(costs)
     question.properties = [] if properties is None else list(properties)
+    if properties is not None and not question.properties:
+        raise Error("no property is asked about", found="properties=[]", expected="names, or None for all that apply")
     question.memory_limit = None if memory_limit is None else _core.parse_size(str(memory_limit))
     question.timeout_s, question.cross_check = timeout_s, cross_check
     return question
@@ -289,7 +293,8 @@ def verify(
     own lowering
     all_microbatches: decides matched, deadlock_free and memory for every number of microbatches at once, of what
     generate gives for a published name without settings; the Verdict's program is that of `value`
-    Ctrl-C ends it. Raises Error for what cannot be asked; that something is refuted is an answer.
+    Ctrl-C ends it. That something is refuted is an answer. Raises Error for what cannot be asked, and what `lower` raises
+    of a Schedule that has no Program, such as Deadlock where its rows wait for each other.
     """
     known = costs_of(costs, unit)
     if all_microbatches:

@@ -66,6 +66,14 @@ struct GivenText {
 /// The text that was given as `name`. Errors: throws CoreError for what is none. Requires: the GIL.
 [[nodiscard]] std::string given_text(const GivenText& given, const std::string& name);
 
+/// A caller's argument where a whole number is needed, which may be anything.
+struct GivenCount {
+  nb::handle value;
+};
+
+/// The number that was given as `name`. Errors: throws CoreError for what is none. Requires: the GIL.
+[[nodiscard]] int given_count(const GivenCount& given, const std::string& name);
+
 /// Nothing where none is named. Errors: throws CoreError naming the policies there are.
 [[nodiscard]] std::optional<CommunicatorPolicy> asked_policy(const std::optional<std::string>& name);
 
@@ -115,6 +123,16 @@ void bind_arrow(nb::module_& module);
 template <>
 struct nanobind::detail::type_caster<ppsim::python::GivenText> {
   NB_TYPE_CASTER(ppsim::python::GivenText, const_name("str"))
+
+  bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
+    value.value = source;
+    return true;
+  }
+};
+
+template <>
+struct nanobind::detail::type_caster<ppsim::python::GivenCount> {
+  NB_TYPE_CASTER(ppsim::python::GivenCount, const_name("int"))
 
   bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
     value.value = source;

@@ -26,13 +26,26 @@ void raise_in_python(const Error& error) {
 
 }  // namespace
 
+namespace {
+
+/// The value, which Python casts to a T. Errors: throws CoreError.
+template <class T>
+T given_value(nb::handle value, const std::string& name, const char* expected) {
+  T result{};
+  if (nb::try_cast(value, result)) return result;
+  throw CoreError({ErrorCode::bad_argument,
+                   name + " is of another type",
+                   {.found = nb::cast<std::string>(value.type().attr("__name__")), .expected = expected}});
+}
+
+}  // namespace
+
 std::string given_text(const GivenText& given, const std::string& name) {
-  std::string text;
-  if (nb::try_cast(given.value, text)) return text;
-  throw CoreError(
-      {ErrorCode::bad_argument,
-       name + " is of another type",
-       {.found = nb::cast<std::string>(given.value.type().attr("__name__")), .expected = "a text"}});
+  return given_value<std::string>(given.value, name, "a text");
+}
+
+int given_count(const GivenCount& given, const std::string& name) {
+  return given_value<int>(given.value, name, "a whole number of 32 bits");
 }
 
 void bind_errors(nb::module_&) {

@@ -188,9 +188,33 @@ std::vector<std::pair<int, int>> side_edges_of(const Pipeline& pipeline) {
   return pairs;
 }
 
+/// Timelines. T: Schedule or Program.
+template <class T>
+void bind_pictures(nb::class_<T>& type) {
+  type.def(
+          "svg",
+          [](const T& ir, const GivenText& given, const GivenCount& pixels) {
+            const std::string title = given_text(given, "title");
+            const int width = given_count(pixels, "width");
+            const nb::gil_scoped_release free;
+            return unit_svg(ir, title, width);
+          },
+          "title"_a.none() = "", "width"_a.none() = 1200,
+          "The timeline as a picture, at one unit for F, I and W and two for B.")
+      .def(
+          "show",
+          [](const T& ir, const GivenCount& width) {
+            nb::print(unit_text(ir, given_count(width, "width")).c_str(), nb::str(""));
+          },
+          "width"_a.none() = 100, "Prints that timeline.")
+      .def(
+          "_repr_html_", [](const T& ir) { return unit_html(ir); }, nb::call_guard<nb::gil_scoped_release>());
+}
+
 /// The methods that both levels of the IR have. T: Schedule or Program.
 template <class T>
 void bind_common(nb::class_<T>& type, const char* what) {
+  bind_pictures(type);
   type.def_prop_ro(
           "ranks", [](const T& ir) { return ir.pipeline().ranks(); }, "Pipeline ranks.")
       .def_prop_ro(
@@ -222,23 +246,14 @@ void bind_common(nb::class_<T>& type, const char* what) {
             const nb::gil_scoped_release free;
             return one_from_json<T>(text, what);
           },
-          "text"_a, "The inverse of to_json. Raises FileError.")
+          "text"_a.none(), "The inverse of to_json. Raises FileError.")
       .def(
           "to_csv",
           [](const T& ir, const GivenText& dialect) {
             return value_of(to_csv(ir, value_of(dialect_from_name(given_text(dialect, "dialect")))));
           },
-          "dialect"_a = "torch",
+          "dialect"_a.none() = "torch",
           "PyTorch's CSV of it, as text: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble.")
-      .def(
-          "svg", [](const T& ir, const std::string& title, int width) { return unit_svg(ir, title, width); },
-          "title"_a = "", "width"_a = 1200, nb::call_guard<nb::gil_scoped_release>(),
-          "The timeline as a picture, at one unit for F, I and W and two for B.")
-      .def(
-          "show", [](const T& ir, int width) { nb::print(unit_text(ir, width).c_str(), nb::str("")); },
-          "width"_a = 100, "Prints that timeline.")
-      .def(
-          "_repr_html_", [](const T& ir) { return unit_html(ir); }, nb::call_guard<nb::gil_scoped_release>())
       .def("__getstate__", [](const T& ir) { return to_json(ir); })
       .def("__setstate__",
            [what](T& ir, const std::string& text) { new (&ir) T(one_from_json<T>(text, what)); })
@@ -254,7 +269,15 @@ void bind_schedule(nb::module_& module) {
   bind_common(type, "a Schedule");
   type.def_prop_ro("name", [](const Schedule& schedule) { return schedule.name(); })
       .def("__len__", &Schedule::action_count)
-      .def("__hash__", [](const Schedule& schedule) { return nb::hash(nb::cast(to_json(schedule))); })
+      .def("__hash__",
+           [](const Schedule& schedule) {  // of what == compares, which is not the name
+             std::string rows;
+             for (const std::vector<std::string>& row : rows_of(schedule)) {
+               for (const std::string& cell : row) rows += cell + ',';
+               rows += '\n';
+             }
+             return nb::hash(nb::cast(rows));
+           })
       .def("__repr__", [](const Schedule& schedule) {
         return "<ppsim.Schedule " + schedule.name() + ": " + as_text(schedule.pipeline()) + ">";
       });
@@ -282,7 +305,7 @@ void bind_program(nb::module_& module) {
             return value_of(
                 with_communicators(program, value_of(policy_from_name(given_text(policy, "policy")))));
           },
-          "policy"_a,
+          "policy"_a.none(),
           "The same instructions with communicators per-rank, per-pair, per-edge or per-stage-edge.")
       .def(
           "compute_only", [](const Program& program) { return value_of(compute_only(program)); },

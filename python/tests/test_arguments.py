@@ -72,6 +72,12 @@ CALLS = {
     ),
     "memory": (RUN.memory, {"rank": 0}),
     "svg": (RUN.svg, {"title": "x", "width": 800}),
+    "Schedule.svg": (ONE.svg, {"title": "x", "width": 800}),
+    "Schedule.show": (ONE.show, {"width": 80}),
+    "Run": (ppsim.Run, {"program": PROGRAM, "costs": UNIT, "name": "x", "transport": "any", "buffers": 1, "slowdowns": None}),
+    "write_trace": (RUN.write_trace, {"path": "x.csv"}),
+    "from_kineto": (ppsim.Costs.from_kineto, {"traces": ["none.json"], "transfer_ns": 0}),
+    "study": (ppsim.study, {"question": {}, "store": "x.sqlite", "workers": 1, "batch": 1}),
     "Schedule.from_json": (ppsim.Schedule.from_json, {"text": ONE.to_json()}),
     "Program.from_json": (ppsim.Program.from_json, {"text": PROGRAM.to_json()}),
     "StepTimes.from_json": (ppsim.StepTimes.from_json, {"text": RUN.times.to_json()}),
@@ -89,16 +95,12 @@ CALLS = {
 }
 
 
-#: Methods of compiled types, which refuse None themselves, with a TypeError.
-COMPILED = ("Schedule.from_json", "Program.from_json", "StepTimes.from_json", "to_csv", "with_communicators")
-
-
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_but_an_error_of_ours_comes_out(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     function, right = CALLS[call]
     for name in right:
-        for wrong in WRONG[1:] if call in COMPILED else WRONG:
+        for wrong in WRONG:
             try:
                 function(**{**right, name: wrong})
             except ppsim.Error as refused:
@@ -116,10 +118,20 @@ def test_the_error_names_the_argument_and_what_would_be_right():
         ppsim.simulate(ONE, transport=4)
     with pytest.raises(ppsim.Error, match="expected a list, each .a Schedule or a Program, a Costs"):
         ppsim.simulate_many([(ONE, None)])
-    with pytest.raises(ppsim.Error, match="properties is of another type .found 'matched', expected a list, each a text"):
+    with pytest.raises(ppsim.Error, match="properties is of another type .found 'matched', expected None, or a list, each a text"):
         ppsim.verify(ONE, properties="matched")
-    with pytest.raises(TypeError, match="transports"):
+    with pytest.raises(ppsim.Error, match="expected an Executor or a function or None"):
+        ppsim.study({}, store="x.sqlite", executor=4)
+    with pytest.raises(TypeError, match=r"simulate\(\) .*transports"):
         ppsim.simulate(ONE, transports="any")
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    for wrong in ("", "cut\0.csv", "\udcff.csv"):
+        for call in (ppsim.read, RUN.write_trace, RUN.write_report, lambda path: ppsim.write(ONE, path),
+                     lambda path: ppsim.study({}, store=path), ppsim.Costs.from_kineto):
+            with pytest.raises(ppsim.Error, match="no path"):
+                call(wrong)
 
 
 def test_what_stands_for_a_number_or_a_list_is_taken():

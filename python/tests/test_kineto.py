@@ -66,3 +66,10 @@ def test_what_is_no_trace_of_a_pipeline_is_refused(tmp_path):
     for name in ("not.json", "missing.json"):
         with pytest.raises(ppsim.FileError, match="no trace"):
             ppsim.Costs.from_kineto([tmp_path / name])
+
+
+def test_a_file_that_was_cut_is_no_trace(tmp_path):
+    whole = trace(tmp_path / "0.json.gz", [event("PP:0F0", 100)])
+    whole.write_bytes(whole.read_bytes()[:40])
+    with pytest.raises(ppsim.FileError, match="no trace"):
+        ppsim.Costs.from_kineto(whole)

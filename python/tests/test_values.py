@@ -1,5 +1,6 @@
 """Every result compares, pickles, and goes to JSON and back."""
 
+import copy
 import dataclasses
 import functools
 import json
@@ -103,3 +104,26 @@ def test_the_format_names_the_result():
     assert json.loads(text)["format"] == "ppsim-jitter"
     with pytest.raises(ppsim.FileError, match="no Repair"):
         ppsim.Repair.from_json(text)
+
+
+def test_what_is_equal_hashes_alike(tmp_path):
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    ppsim.write(schedule, tmp_path / "other_name.csv")
+    certificate = ppsim.verify(schedule).certificate
+    laid_out = ppsim.Certificate.from_json(json.dumps(json.loads(certificate.to_json()), indent=3))
+    for one, other in (
+        (schedule, ppsim.read(tmp_path / "other_name.csv")),
+        (certificate, laid_out),
+        (ppsim.Costs.unit(F=1, B=2), ppsim.Costs.unit(B=2, F=1)),
+    ):
+        assert one == other and hash(one) == hash(other)
+
+
+def test_copies_of_a_builder_go_on_by_themselves():
+    builder = ppsim.ScheduleBuilder(ranks=1, stages=1, microbatches=2, name="mine").forward(0, 0)
+    copies = [copy.copy(builder), copy.deepcopy(builder), pickle.loads(pickle.dumps(builder))]
+    whole = builder.forward(0, 1).build()
+    for one in copies:
+        with pytest.raises(ppsim.IllFormed):
+            one.build()
+        assert one.forward(0, 1).build() == whole
