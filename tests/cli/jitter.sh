@@ -94,7 +94,6 @@ expect_error 2 "no cost group" "found X" jitter 1f1b "${step[@]}" --vary X=norma
 expect_error 2 "nothing of this cost group" "found W" jitter 1f1b "${step[@]}" --vary W=normal:1
 expect_error 2 "a slow rank that the Program does not have" "found 4" jitter 1f1b "${step[@]}" --slow-rank 4=2
 expect_error 2 "a slow link that the Program does not have" "found 0-3" jitter 1f1b "${step[@]}" --slow-link 0-3=2
-expect_error 2 "drawn once, and correlates with none" "found 0.9" jitter 1f1b "${step[@]}" --vary-ranks normal:0.1:0.9
 expect_error 2 "needs a value" "found 3" jitter 1f1b "${step[@]}" --slow-rank 3
 expect_error 2 "a factor out of range" "" jitter 1f1b "${step[@]}" --slow-rank 3=-1
 expect_error 2 "needs costs" "" jitter 1f1b --ranks 2 --microbatches 2 --vary all=normal:0.1

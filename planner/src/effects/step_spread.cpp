@@ -7,7 +7,6 @@
 
 #include "disturbed_items.hpp"
 #include "percentile.hpp"
-#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::planner {
@@ -132,10 +131,6 @@ Expected<void> check_options(const SpreadOptions& options) {
     return make_error(
         ErrorCode::bad_argument, "threads out of range",
         {.found = std::to_string(options.threads), .expected = "1 to " + std::to_string(kMaxThreads)});
-  if (options.disturbances.ranks && options.disturbances.ranks->correlation != 0)
-    return make_error(ErrorCode::bad_argument, "the factor of a rank is drawn once, and correlates with none",
-                      {.found = concatenated(options.disturbances.ranks->correlation),
-                       .expected = "a spread without a correlation"});
   return {};
 }
 
