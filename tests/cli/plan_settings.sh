@@ -61,6 +61,13 @@ expect_out "activation functions of dense layers and shared experts"
 full=("${dense[@]}" --global-batch-size 16 --fix pp=2 --fix tp=1 --fix recompute=full)
 expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
 has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4"
+uneven=(--model llama3-8b --cluster dgx-h100 --nodes 1 --global-batch-size 64 --fix pp=8 --fix tp=1 --fix recompute=full)
+expect_exit 0 plan "${uneven[@]}" --fix schedule=1f1b --fix layout=auto --emit megatron
+has "--pipeline-model-parallel-layout 'Et*4|(t*4|)*4,t*5|t*5|ttL'"
+has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+expect_out "Megatron-LM recomputes layer by layer, and keeps the input of every layer"
+expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
+has_not "layer by layer"
 for framework in torchtitan maxtext; do
   expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --emit "$framework"
   expect_out "# costed as recompute of a whole stage at once"

@@ -37,8 +37,8 @@ struct CostedPlan {
 /// Comments on what no framework is told in these settings.
 [[nodiscard]] std::string left_out(const CostedPlan& plan);
 
-/// A comment: the framework recomputes layer by layer, which takes less time and memory than a whole stage at
-/// once.
+/// A comment: the framework recomputes layer by layer, which holds what one layer needs instead of what a
+/// stage needs, and keeps the input of every layer of each live microbatch instead of that of the stage.
 [[nodiscard]] std::string layerwise_recompute(const std::string& framework);
 
 /// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.

@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 
 #include "frameworks.hpp"
@@ -40,13 +40,25 @@ std::string selective_flags(const CostedPlan& plan) {
   return text;
 }
 
-/// Full recompute keeps the input of a stage, so a stage is one chunk of layers.
+/// The layers of every stage that has some; none: they differ.
+std::optional<std::int64_t> layers_of_stages(const PipelineLayout& layout) {
+  std::optional<std::int64_t> layers;
+  for (const StageContents& stage : layout.stages) {
+    if (stage.layers == 0) continue;
+    if (layers && *layers != stage.layers) return std::nullopt;
+    layers = stage.layers;
+  }
+  return layers;
+}
+
+/// Full recompute keeps the input of a stage, so a stage is one chunk of layers. Megatron-LM has one size of
+/// chunk for all stages and fails where a stage is no multiple of it.
 std::string recompute_flags(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
   if (recompute.any(Recompute::full)) {
-    const std::int64_t layers = std::ranges::max(plan.row.layout.stages, {}, &StageContents::layers).layers;
+    const std::optional<std::int64_t> layers = layers_of_stages(plan.row.layout);
     return "--recompute-granularity full --recompute-method uniform --recompute-num-layers " +
-           std::to_string(layers) + "\n";
+           std::to_string(layers.value_or(1)) + "\n" + (layers ? "" : layerwise_recompute("Megatron-LM"));
   }
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
 }

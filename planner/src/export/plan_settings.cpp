@@ -8,7 +8,8 @@ namespace ppsim::planner {
 
 std::string exporting::layerwise_recompute(const std::string& framework) {
   return "# costed as recompute of a whole stage at once; " + framework +
-         " recomputes layer by layer, which takes less time and memory\n";
+         " recomputes layer by layer, and keeps the input of every layer: ppsim simulate --recompute "
+         "nothing_saveable\n";
 }
 
 std::string exporting::left_out(const CostedPlan& plan) {
