@@ -25,8 +25,10 @@ expect_exit 0 verify files/a.csv 1f1b --ranks 2 --microbatches 3
 expect_error 2 "are for a NAME, this is a file" "" verify files/a.csv --ranks 2 --microbatches 3
 mkdir bare
 expect_exit 2 verify files/a.csv bare
-grep -qE '^bare +- +error' stdout || fail "the folder has a row"
+grep -qE '^bare +- +error +bare: a folder without schedules' stdout || fail "the folder has a row"
 expect_out "1 proved"
+expect_exit 2 verify files/a.csv bare --ranks 2 --microbatches 3
+expect_out "are for a NAME, this is a file"
 
 # Without --communicators each file has the usual ones. Files and names can stand side by side.
 expect_exit 0 verify files/a.csv files/b.csv 1f1b:ranks=2,microbatches=3

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/workload/analytic.hpp"
 
@@ -141,6 +142,10 @@ Expected<std::vector<Sensitivity>> network_sensitivities(const SimulatedStep& st
 
 Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& second,
                                const CostChange& change) {
+  if (trains(first.program()) != trains(second.program()))
+    return make_error(ErrorCode::bad_argument, "break-even points need the same work",
+                      {.found = (trains(first.program()) ? second : first).name + " without a backward",
+                       .expected = "two schedules that train, or two that do not"});
   PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(first));
   PPSIM_ASSIGN_OR_RETURN(const auto others, priced_items(second));
   const GroupCosts a = costs_of_group(items, change.group);

@@ -13,7 +13,6 @@
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
-#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/sequences.hpp"
 #include "ppsim/core/text/as_text.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
@@ -92,12 +91,13 @@ std::vector<std::string> row_of(const Sensitivity& of, double step) {
           is_free ? "-" : factor_text(of.scaled.from) + " to " + factor_text(of.scaled.to)};
 }
 
-/// Of those that are no sum of others, the one that pays most where it takes less.
+/// True of a group that others add up to.
 bool is_sum(const Sensitivity& result) {
   const std::set<std::string> sums = {"compute", "transfers", "collectives"};
   return sums.contains(result.group);
 }
 
+/// Of those that are no sum of others, the one that pays most where it takes less; null: none does.
 const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
   const Sensitivity* best = nullptr;
   for (const Sensitivity& result : results) {
@@ -285,11 +285,6 @@ Json break_even_json(const Pair& pair, const BreakEven& result) {
 
 Expected<int> run_against(const SensitivityOptions& options, const Pair& pair, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_comparable("break-even points need", pair.first, pair.second));
-  if (trains(pair.first.program()) != trains(pair.second.program()))
-    return make_error(
-        ErrorCode::bad_argument, "break-even points need the same work",
-        {.found = (trains(pair.first.program()) ? pair.second : pair.first).name + " without a backward",
-         .expected = "two schedules that train, or two that do not"});
   PPSIM_ASSIGN_OR_RETURN(const auto results, break_evens(options, pair));
   if (!output.json) {
     print_break_evens(pair, results);

@@ -51,15 +51,24 @@ Expected<std::vector<std::string>> files_of(const std::string& input) {
                     {.file = input, .found = "no such file", .expected = "files that end in .csv or .json"});
 }
 
-Expected<std::vector<std::string>> files_of(const std::vector<std::string>& inputs) {
-  std::vector<std::string> files;
-  for (const std::string& input : inputs) {
-    auto found = files_of(input);
-    if (!found && inputs.size() == 1) return found;
-    // Beside others its row says what is wrong.
-    append_all(files, found ? *std::move(found) : std::vector<std::string>{input});
+/// A file or NAME, or a folder that has none.
+struct Input {
+  std::string name;
+  std::optional<Error> error;
+
+  [[nodiscard]] bool is_name() const { return !error && !names_file(name); }
+};
+
+/// Beside others the row of a folder says what is wrong with it.
+Expected<std::vector<Input>> inputs_of(const std::vector<std::string>& names) {
+  std::vector<Input> inputs;
+  for (const std::string& name : names) {
+    const auto files = files_of(name);
+    if (!files && names.size() == 1) return tl::unexpected(files.error());
+    if (!files) inputs.push_back({name, files.error()});
+    for (const std::string& file : files.value_or(std::vector<std::string>())) inputs.push_back({file, {}});
   }
-  return files;
+  return inputs;
 }
 
 Expected<std::vector<Policy>> policies_of(const std::string& names) {
@@ -204,21 +213,21 @@ bool is_many(const VerifyRequest& request) {
 Expected<int> verify_many(const VerifyRequest& request, const Output& output) {
   PPSIM_RETURN_IF_ERROR(check_request(request));
   PPSIM_ASSIGN_OR_RETURN(const auto policies, policies_of(request.policy));
-  PPSIM_ASSIGN_OR_RETURN(const auto files, files_of(request.inputs));
-  const bool has_name = !std::ranges::all_of(files, names_file);
+  PPSIM_ASSIGN_OR_RETURN(const auto inputs, inputs_of(request.inputs));
+  const bool has_name = std::ranges::any_of(inputs, &Input::is_name);
   Table table(output.json);
   std::size_t done = 0;
-  for (const std::string& file : files) {
+  for (const Input& input : inputs) {
     VerifyRequest single = request;
-    single.input.input = file;
-    if (has_name && names_file(file)) single.input.drop_parameters();  // those of a name beside it
+    single.input.input = input.name;
+    if (has_name && !input.is_name()) single.input.drop_parameters();  // those of a name beside it
     for (const Policy& policy : policies) {
       single.start = std::chrono::steady_clock::now();
-      Row row{file, policy, verify_input(single, policy)};
+      Row row{input.name, policy, input.error ? tl::unexpected(*input.error) : verify_input(single, policy)};
       if (row.answer) add_devices(single, *row.answer);
       table.add(row);
       annotate(single, row.answer, output);
-      output.done(++done, files.size() * policies.size());
+      output.done(++done, inputs.size() * policies.size());
     }
   }
   return table.finish(output);

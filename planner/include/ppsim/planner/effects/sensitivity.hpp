@@ -50,7 +50,8 @@ struct BreakEven {
   std::vector<ShorterRange> ranges;
   std::optional<Nanoseconds> cost;  ///< of each action of the group, where both steps have one and the same
 };
-/// Errors: those of sensitivities; bad_argument where neither step has anything of the group.
+/// Errors: those of sensitivities; bad_argument where neither step has anything of the group, or
+/// one trains and the other does not.
 [[nodiscard]] Expected<BreakEven> break_even(const SimulatedStep& first, const SimulatedStep& second,
                                              const CostChange& change);
 
