@@ -111,8 +111,8 @@ class ScheduleBuilder:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, which have rows of their own, and for pickle."""
-        own = {"name": self.name, "_placement": list(self._placement), "_rows": [list(row) for row in self._rows]}
-        return own | {"_shape": {field: getattr(self._shape, field) for field in _SHAPE}}
+        own = {"_placement": list(self._placement), "_rows": [list(row) for row in self._rows]}
+        return self.__dict__ | own | {"_shape": {field: getattr(self._shape, field) for field in _SHAPE}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _shape=_core.Shape())

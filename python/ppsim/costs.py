@@ -97,7 +97,7 @@ class Costs:
         rank_order: str = "tp-cp-dp-pp",
         layout: str = "even",
         stack: str | os.PathLike[str] = "megatron-core",
-        calibration: str | os.PathLike[str] = "",
+        calibration: str | os.PathLike[str] | None = None,
         fsdp: bool = False,
         **counts: int,
     ) -> Costs:
@@ -123,7 +123,7 @@ class Costs:
             "layout": layout,
             "stack": str(stack),
         }
-        if calibration:
+        if calibration is not None:
             texts["calibration"] = os.fspath(calibration)
         if fsdp:
             texts["fsdp"] = "on"

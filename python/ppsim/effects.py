@@ -91,7 +91,8 @@ def break_even(first: Run, second: Run, over: str, *, added: bool = False) -> Br
     """At which costs of a group, such as "transfers", "F" or "rank:0", the other one of two runs is shorter.
 
     added: as much is added to each cost; else all are multiplied, unless all are 0
-    Raises what sensitivity raises; Error for a group that neither has, and for runs of other numbers of ranks or microbatches.
+    Raises what sensitivity raises; Error for a group that neither has, for runs of other numbers of ranks or
+    microbatches, and for one that trains beside one that does not.
     """
     shapes = [(run.program.ranks, run.program.microbatches - run.program.padding) for run in (first, second)]
     if shapes[0] != shapes[1]:

@@ -146,18 +146,39 @@ def from_core(
     code: str, message: str, file: str, row: int, column: int, found: str, expected: str
 ) -> Error:
     """The exception for an Error of the C++ libraries."""
-    found, expected = _in_python(found), _in_python(expected)
     error = _BY_CODE.get(code, Error)(
-        _in_python(message), code=code, file=file, row=row, column=column, found=found, expected=expected
+        _in_python(message),
+        code=code,
+        file=file,
+        row=row,
+        column=column,
+        found=_in_python(found) if _OPTION.fullmatch(found) else found,  # else it may be a text of the caller's
+        expected=_in_python(expected),
     )
     if isinstance(error, CheckFailed):
         error.property = _PROPERTIES[code]
     return error
 
 
+#: Options of the program that are arguments under other names, or whose value is a text.
+_RENAMED = {"for": "target", "fix": "fixed"}
+_WITH_TEXT = ("for", "dialect", "order")
+_COUNTED = ("activation-limit", "costs", "grouping", "layers", "memory-limit", "microbatches", "model", "ranks",
+            "ranks-per-node", "receive-buffers")
+_OPTION = re.compile(
+    rf"(?<![\w-])--(?:(?P<text>{'|'.join(_WITH_TEXT)})(?: (?P<value>[\w.:-]*\w))?"
+    rf"|(?P<other>fix|{'|'.join(_COUNTED)}))(?![\w-])"
+)
+
+
 def _in_python(words: str) -> str:
     """Options of the program as what they are in a call: --memory-limit is memory_limit=."""
     if "ppsim " in words:  # a command, which is to be typed as it is
         return words
-    words = re.sub(r"--dialect ([a-z-]+)", r'dialect="\1"', words)
-    return re.sub(r"--([a-z][a-z-]*)", lambda option: option[1].replace("-", "_") + "=", words)
+    return _OPTION.sub(_argument, words)
+
+
+def _argument(option: re.Match[str]) -> str:
+    name = option["text"] or option["other"]
+    value = f'"{option["value"]}"' if option["value"] else ""
+    return f"{_RENAMED.get(name, name.replace('-', '_'))}={value}"

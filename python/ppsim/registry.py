@@ -138,13 +138,14 @@ def _made(own: Registered, schedule: Any, asked: tuple[int, int]) -> _core.Sched
                         expected="a ppsim.Schedule")
     made = (schedule.ranks, schedule.microbatches - schedule.padding)
     if made != asked:
-        raise IllFormed(f"the function of {own.name} made another schedule", code="ill_formed", found=_counts(*made),
-                        expected=f"{_counts(*asked)}, as it was asked for")
+        raise IllFormed(f"the function of {own.name} made another schedule", code="ill_formed", found=counts(*made),
+                        expected=f"{counts(*asked)}, as it was asked for")
     return schedule
 
 
-def _counts(ranks: int, microbatches: int) -> str:
-    return f"{ranks} ranks, {microbatches} microbatches"
+def counts(ranks: int, microbatches: int) -> str:
+    """ "1 rank, 8 microbatches"."""
+    return ", ".join(f"{n} {one}{'' if n == 1 else end}" for n, one, end in ((ranks, "rank", "s"), (microbatches, "microbatch", "es")))
 
 
 def _count(name: str, value: int) -> int:

@@ -216,8 +216,8 @@ class Run:
     def to_arrow(self) -> _core.ArrowTable:
         """A row for each instruction, rank by rank in issue order, for pyarrow, polars, duckdb and others.
 
-        Columns: rank, index, queue, kind, instruction, start_ns, end_ns; kind is that of the first action, and queue names
-        all that a group is on ("0>1+1>0"). pyarrow.table(run.to_arrow()) and
+        Columns: rank, index, queue, kind, instruction, start_ns, end_ns; kind is that of the first action, or
+        OVERLAP_F_B of a pair, and queue names all that a group is on ("0>1+1>0"). pyarrow.table(run.to_arrow()) and
         polars.DataFrame(run.to_arrow()) take it without copying; ppsim needs neither.
         """
         return self._step.table()

@@ -20,7 +20,7 @@ from ppsim import builder
 from ppsim._native import _core
 from ppsim.arguments import checked
 from ppsim.errors import Error
-from ppsim.registry import generate, registered, schedules
+from ppsim.registry import counts, generate, registered, schedules
 from ppsim.simulation import Run, simulate
 from ppsim.verification import check
 
@@ -46,7 +46,7 @@ def check_schedule(
     read as what was written, and the closed forms that were registered hold. A case that the function refuses
     with a ValueError is left out, unless it was the one asked for; what ScheduleBuilder refuses is no such case.
     Returns: how many cases were checked. Raises CheckFailed or AssertionError, naming the case (in a note of
-    CheckFailed), or why every case is refused.
+    CheckFailed), or why every case is refused; Error for a name that is not registered.
     """
     if (ranks is None) != (microbatches is None):
         raise Error("give both ranks and microbatches, or neither")
@@ -61,7 +61,7 @@ def check_schedule(
             generate(name, ranks=p, microbatches=m, **settings)
         except ValueError as refused:
             if not _refuses(refused):
-                refused.add_note(f"{name} with {p} ranks, {m} microbatches")
+                refused.add_note(f"{name} with {counts(p, m)}")
                 raise
             reason = refused
             continue
@@ -82,7 +82,7 @@ def _refuses(error: ValueError) -> bool:
 
 
 def _check_case(name: str, ranks: int, microbatches: int, settings: dict[str, Any]) -> None:
-    where = f"{name} with {ranks} ranks, {microbatches} microbatches"
+    where = f"{name} with {counts(ranks, microbatches)}"
     schedule = generate(name, ranks=ranks, microbatches=microbatches, **settings)
     again = generate(name, ranks=ranks, microbatches=microbatches, **settings)
     _hold(again == schedule, f"{where}: another schedule the second time")

@@ -1,5 +1,6 @@
 """The Arrow C data interface, read as C has it; and by pyarrow where it is installed."""
 
+import csv
 import ctypes
 import gc
 from typing import Any
@@ -116,6 +117,17 @@ def test_an_array_is_taken_as_the_interface_says():
     array.release(array)
     assert not array.release  # the capsule leaves it alone
     assert schema.release
+
+
+def test_a_group_has_every_queue_it_is_on(tmp_path):
+    of = ppsim.simulate(ppsim.lower(ppsim.generate("dualpipe-v", ranks=4, microbatches=8), grouping="paired"))
+    of.write_trace(tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open() as file:
+        written = [row["queue"] for row in csv.DictReader(file)]
+    schema_capsule, array_capsule = of.to_arrow().__arrow_c_array__()
+    array = pointer(array_capsule, b"arrow_array", Array).contents
+    found = columns(pointer(schema_capsule, b"arrow_schema", Schema).contents, array)
+    assert found["queue"] == written and any("+" in queue for queue in written)
 
 
 def test_a_child_that_is_moved_away_lives_on():

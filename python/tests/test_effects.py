@@ -46,6 +46,10 @@ def test_break_even_is_exact():
     found = ppsim.break_even(plain, chunked, "transfers")
     assert found.points == (0, Fraction(55, 4)) and not found.added
     assert found.shorter[0] is chunked and found.shorter[1] is plain
+    forward_only = run_of("forward-only", F=1, B=2, c=0.1)
+    for pair in ((plain, forward_only), (forward_only, plain)):
+        with pytest.raises(ppsim.Error, match="the same work .found forward-only without a backward"):
+            ppsim.break_even(*pair, "transfers")
     free = ppsim.break_even(run_of("gpipe", F=1, B=2), run_of("1f1b", F=1, B=2), "transfers")
     assert free.added
 

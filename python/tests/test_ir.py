@@ -1,5 +1,6 @@
 """Schedules, Programs and files."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import numpy
 import pytest
 
 import ppsim
+from ppsim.errors import from_core
 
 
 def test_a_schedule_knows_its_shape_and_rows():
@@ -124,6 +126,42 @@ def test_exceptions_pickle():
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is type(caught.value)
     assert (str(again), again.code, again.found) == (str(caught.value), caught.value.code, caught.value.found)
+
+
+@pytest.mark.parametrize(
+    ("words", "in_a_call"),
+    [
+        ("or --dialect legacy", 'or dialect="legacy"'),
+        ("--for torch-2.15.", 'target="torch-2.15".'),
+        ("--activation-limit, --memory-limit", "activation_limit=, memory_limit="),
+        ("more nodes or --fix fsdp=on", "more nodes or fixed= fsdp=on"),
+        ("my--model and my--x", "my--model and my--x"),
+        ("--anything else", "--anything else"),
+        ("`nsys export --type sqlite`, --for-ever", "`nsys export --type sqlite`, --for-ever"),
+        ("ppsim lower --for torch-2.15", "ppsim lower --for torch-2.15"),
+    ],
+)
+def test_options_of_the_program_are_arguments_in_errors(words, in_a_call):
+    error = from_core("bad_argument", words, "", 0, 0, "", words)
+    assert error.message == error.expected == in_a_call
+
+
+def test_what_was_found_is_told_as_it_was():
+    found = [from_core("bad_argument", "", "", 0, 0, text, "").found for text in ("a --for b", "--order timed", "--x")]
+    assert found == ["a --for b", 'order="timed"', "--x"]
+
+
+class NamedBuilder(ppsim.ScheduleBuilder):
+    def __init__(self, author: str) -> None:
+        super().__init__(ranks=1, stages=1, microbatches=1)
+        self.author = author
+
+
+def test_a_builder_of_a_subclass_is_copied_with_its_attributes():
+    builder = NamedBuilder("someone")
+    for again in (copy.copy(builder), pickle.loads(pickle.dumps(builder))):
+        assert again.author == "someone" and again.forward(0, 0).backward(0, 0).build().ranks == 1
+    assert not builder._rows[0], "the rows of a copy are its own"
 
 
 def test_actions_are_arrays_without_copies():

@@ -49,7 +49,7 @@ def test_a_good_schedule_passes_with_its_closed_forms():
 
 def test_a_wrong_closed_form_names_its_case():
     ppsim.register("mine", gpipe, peak=lambda ranks, microbatches: ranks)
-    with pytest.raises(AssertionError, match="1 ranks, 2 microbatches: 2 live activations, the closed form says 1"):
+    with pytest.raises(AssertionError, match="1 rank, 2 microbatches: 2 live activations, the closed form says 1"):
         check_schedule("mine")
     ppsim.register("mine", gpipe, bubble=lambda ranks, microbatches, units: 0.0)
     with pytest.raises(AssertionError, match="bubble"):
@@ -95,7 +95,7 @@ def test_a_schedule_whose_rows_wait_for_each_other_fails():
     with pytest.raises(ppsim.Deadlock) as caught:
         check_schedule("mine", ranks=2, microbatches=1)
     assert caught.value.property == "deadlock_free"
-    assert caught.value.__notes__ == ["mine with 2 ranks, 1 microbatches"]
+    assert caught.value.__notes__ == ["mine with 2 ranks, 1 microbatch"]
 
 
 def test_a_wrong_closed_form_fails_without_assertions_too():
@@ -129,7 +129,7 @@ def test_what_the_builder_refuses_is_no_case_that_is_left_out():
     ppsim.register("beyond", beyond)
     with pytest.raises(ppsim.Error, match="no such stage") as refused:
         check_schedule("beyond")
-    assert refused.value.__notes__ == ["beyond with 4 ranks, 1 microbatches"]
+    assert refused.value.__notes__ == ["beyond with 4 ranks, 1 microbatch"]
 
 
 def test_an_argument_of_another_type_is_no_case_that_is_left_out():

@@ -74,6 +74,12 @@ def test_a_program_is_checked_with_the_communicators_that_are_named(tmp_path):
     assert ppsim.torch.program(program, communicators="per-rank") == program.with_communicators("per-rank")
     with pytest.raises(ppsim.Error, match="a dialect is that of a file"):
         ppsim.torch.program(program, dialect="legacy")
+    for target in (None, "torch-2.15"):
+        for given in (program, ppsim.generate("1f1b", ranks=4, microbatches=8), {"parallelism": {}}):
+            with pytest.raises(ppsim.Error, match="a dialect is that of a file"):
+                ppsim.torch.check(given, target=target, dialect="legacy")
+    with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
+        ppsim.torch.program(ppsim.generate("1f1b", ranks=4, microbatches=8), communicators="per-rank")
     with pytest.raises(ppsim.Error, match="layers are those of a job"):
         ppsim.torch.check(program, layers=4)
     with pytest.raises(ppsim.Error, match="a target decides this"):

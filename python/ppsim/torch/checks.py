@@ -37,16 +37,18 @@ def program(
     A Schedule or Program of ppsim stays what it is, but for the communicators of a Program; with a target it is what
     ppsim.targets.program_for makes of it.
 
-    dialect, communicators: as in ppsim.read; target: as that release loads it, in its own alphabet
+    dialect, communicators: as in ppsim.read, of files and orders alone; target: as that release loads it, in its own alphabet
     layers: transformer layers of the model, for a job with pipeline_parallel_layers_per_stage
     Raises FileError naming rank and action that cannot be read; IllFormed for what is no schedule; Error with
     the code refused for what the target would not load.
     """
+    _check_dialect(dialect, schedule)
     if is_job(schedule):
-        return read_job(schedule, layers=layers, target=target or targets()[0]).checked()
+        job = read_job(schedule, layers=layers, target=target or targets()[0])
+        return _known(job.checked(), communicators=communicators, target=None)
     _check_no_job(layers)
     if isinstance(schedule, _core.Schedule | _core.Program):
-        return _known(schedule, dialect=dialect, communicators=communicators, target=target)
+        return _known(schedule, communicators=communicators, target=target)
     check_alone(target, dialect=None if dialect == "torch" else dialect)
     if isinstance(schedule, str | pathlib.PurePath):
         if target is not None:
@@ -87,6 +89,7 @@ def check(
     """
     if annotations not in (None, "github"):
         raise Error("unknown annotations", found=str(annotations), expected="github")
+    _check_dialect(dialect, schedule)
     file = os.fspath(schedule) if isinstance(schedule, str | pathlib.PurePath) else ""
     about = ""
     try:
@@ -117,23 +120,28 @@ def _checked(
         verdict = verify(known, target=target, transport=transport, communicators=communicators, **options)
         return proved(replace(verdict, about=about))
     usual = communicators or "per-pair"
-    if isinstance(schedule, _core.Program):
-        usual = communicators
-    known = program(schedule, dialect=loading["dialect"], communicators=usual)
-    asked = usual if isinstance(known, _core.Schedule) else communicators  # a file of a Program has its own
+    known = schedule
+    if not isinstance(schedule, _core.Schedule | _core.Program):
+        known = program(schedule, dialect=loading["dialect"], communicators=usual)
+    asked = usual if isinstance(known, _core.Schedule) else communicators  # a Program has its own
     return proved(verify(known, transport=transport, communicators=asked, **options))
 
 
 def _known(
-    schedule: _core.Schedule | _core.Program, *, dialect: str, communicators: str | None, target: str | None
+    schedule: _core.Schedule | _core.Program, *, communicators: str | None, target: str | None
 ) -> _core.Schedule | _core.Program:
-    if dialect != "torch":
-        raise Error("a dialect is that of a file", found=f"dialect={dialect!r}, {schedule!r}", expected="a CSV")
     if target is not None:
         return program_for(schedule, target=target, communicators=communicators)
-    if communicators is None or isinstance(schedule, _core.Schedule):
+    if communicators is None:
         return schedule
+    if isinstance(schedule, _core.Schedule):
+        raise Error("a Schedule has no communicators", found=f"communicators={communicators!r}", expected="a Program")
     return schedule.with_communicators(communicators)
+
+
+def _check_dialect(dialect: str, schedule: Any) -> None:
+    if dialect != "torch" and (is_job(schedule) or isinstance(schedule, _core.Schedule | _core.Program)):
+        raise Error("a dialect is that of a file", found=f"dialect={dialect!r}, {schedule!r}", expected="a CSV")
 
 
 def _check_no_job(layers: int | None) -> None:
