@@ -62,7 +62,7 @@ nb::dict choice_data(const PlanChoice& choice) {
                {"microbatches", parallelism.microbatches()},
                {"dtype", std::string(data_type_name(parallelism.dtype))},
                {"fsdp", parallelism.sharded_parameters},
-               {"recompute", as_text(parallelism.recompute)}});
+               {"recompute", choice.recompute_text()}});
 }
 
 nb::dict row_data(const PlanRow& row) {

@@ -55,7 +55,13 @@ def test_plans_are_values(found):
 
 
 def test_the_best_is_what_simulate_says(found):
-    best = found.best
+    layers = ppsim.plan(**SMALL | {"fixed": SMALL["fixed"] | {"recompute": "nothing_saveable"}}, top=1)
+    assert layers.best.recompute == "nothing_saveable" and "recompute nothing_saveable" in layers.best.name
+    check_simulated(found.best)
+    check_simulated(layers.best)
+
+
+def check_simulated(best: ppsim.PlanRow) -> None:
     costs = ppsim.Costs.from_model(
         SMALL["model"], "dgx-h100", tp=best.tp, pp=best.pp, dp=best.dp, global_batch_size=32,
         microbatch_size=best.microbatch_size, recompute=best.recompute, layout=best.layout,

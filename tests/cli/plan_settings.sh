@@ -57,7 +57,7 @@ expect_exit 0 plan --model deepseek-v3:layers=4,sequence=1024 --cluster dgx-h100
 has "--recompute-granularity selective --recompute-modules layernorm mla_up_proj moe_act --moe-grouped-gemm"
 expect_out "activation functions of dense layers and shared experts"
 
-# Full recompute is of a whole stage, which is a chunk of Megatron-LM's; the others recompute layer by layer, and say so.
+# Full recompute is of a whole stage, which is a chunk of Megatron-LM's where all have as many layers; the rest is told.
 full=("${dense[@]}" --global-batch-size 16 --fix pp=2 --fix tp=1 --fix recompute=full)
 expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
 has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4"
@@ -72,6 +72,22 @@ for framework in torchtitan maxtext; do
   expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --emit "$framework"
   expect_out "# costed as recompute of a whole stage at once"
 done
+
+# Recompute layer by layer is what frameworks call full, and simulate calls nothing_saveable.
+layers=("${full[@]/recompute=full/recompute=nothing_saveable}")
+expect_exit 0 plan "${layers[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
+has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+has_not "layer by layer"
+expect_exit 0 plan "${layers[@]}" --fix schedule=gpipe --emit torchtitan
+has 'mode = "full"'
+has_not "layer by layer"
+expect_exit 0 plan "${layers[@]}" --fix schedule=gpipe --emit maxtext
+has "remat_policy: full"
+has_not "layer by layer"
+expect_exit 0 plan "${layers[@]}" --fix schedule=1f1b --json
+expect_json '"recompute nothing_saveable" in d["plans"][0]["plan"] and "--recompute nothing_saveable" in d["plans"][0]["command"]'
+expect_exit 2 plan "${mixture[@]/recompute=none/recompute=nothing_saveable}" --fix ep=1 --fix schedule=1f1b
+expect_err "checkpoint policies are priced for dense decoders"
 
 # torchtitan's experts divide data_parallel_shard_degree x cp x tp, and its optimizer is sharded with parameters.
 expect_exit 0 plan "${mixture[@]}" --fix ep=6 --fix schedule=1f1b --emit torchtitan

@@ -39,7 +39,8 @@ bool has_nvfp4(const GpuDescription& gpu) {
          gpu.name.find("h200") == std::string::npos;
 }
 
-/// Of the layers that CheckpointPolicy is about.
+}  // namespace
+
 Expected<void> check_checkpoints(const Workload& workload) {
   if (!workload.stack.checkpoints) return {};
   const ModelDescription& model = workload.model;
@@ -50,8 +51,6 @@ Expected<void> check_checkpoints(const Workload& workload) {
       {.found = std::string(architecture_name(model.architecture)) + ", stack " + workload.stack.name,
        .expected = "such a model and stack, or recompute none, selective or full"});
 }
-
-}  // namespace
 
 Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
   const ModelDescription& model = workload.model;

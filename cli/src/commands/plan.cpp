@@ -256,8 +256,7 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
                   : "ppsim: no plan leaves " + size_text(spare) + " of a GPU that has " + size_text(memory));
   const PlanRow& row = *answer.plan.tightest;
   output.note("ppsim: the least is " + size_text(row.peak_bytes) + ", of " + as_text(row.choice) +
-              "; more nodes or --fix fsdp=on need less, and recomputing layer by layer may, which is not "
-              "searched (ppsim simulate --recompute nothing_saveable)");
+              "; more nodes or --fix fsdp=on need less");
   output.note(plan_command(options, row.choice));
   return kDoesNotFit;
 }

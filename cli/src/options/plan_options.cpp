@@ -59,7 +59,7 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   costs.parallelism.global_batch_size = given.global_batch_size;
   costs.parallelism.sequence = given.sequence;
   costs.dtype = data_type_name(choice.parallelism.dtype);
-  costs.recompute = as_text(choice.parallelism.recompute);
+  costs.recompute = choice.recompute_text();
   costs.layout = choice.layout == LayoutRule::even ? "even" : "auto";
   return costs;
 }
@@ -79,7 +79,7 @@ std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
                        {"global_batch_size", parallelism.global_batch_size},
                        {"dtype", std::string(data_type_name(parallelism.dtype))},
                        {"fsdp", parallelism.sharded_parameters},
-                       {"recompute", as_text(parallelism.recompute)},
+                       {"recompute", choice.recompute_text()},
                        {"layout", layout_text(row.layout)},
                        {"command", plan_command(options, choice)}};
   return object.dump(2) + "\n";

@@ -23,6 +23,8 @@ struct CostedPlan {
   [[nodiscard]] int chunks() const {
     return static_cast<int>(row.layout.stages.size()) / std::max(1, parallelism().pipeline);
   }
+  /// True where each layer is checkpointed, and nothing but its input is kept.
+  [[nodiscard]] bool recomputes_layers() const { return row.choice.checkpoints.has_value(); }
   /// True where experts have a group of their own and are not split over the tensor-parallel one as well.
   [[nodiscard]] bool has_whole_experts() const {
     return work.model.experts > 0 && parallelism().expert > 1 && !work.stack.split_experts;

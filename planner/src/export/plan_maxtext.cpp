@@ -107,7 +107,9 @@ std::string stages(const CostedPlan& plan) {
 }
 
 /// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
-std::string remat_policy(const StageRecompute& recompute) {
+std::string remat_policy(const CostedPlan& plan) {
+  const StageRecompute& recompute = plan.parallelism().recompute;
+  if (plan.recomputes_layers()) return "remat_policy: full\n";
   if (recompute.any(Recompute::full)) return "remat_policy: full\n" + layerwise_recompute("MaxText");
   const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
   return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
@@ -124,7 +126,7 @@ Expected<std::string> maxtext_settings(const CostedPlan& plan) {
   text << mesh(plan);
   if (!parallelism.sharded_parameters && plan.work.stack.sharded_optimizer && parallelism.data > 1)
     text << "shard_optimizer_over_data: true\n";
-  text << batch(plan) << stages(plan) << remat_policy(parallelism.recompute);
+  text << batch(plan) << stages(plan) << remat_policy(plan);
   if (parallelism.tensor > 1 && plan.has_whole_experts())
     text << "# not written: experts that are whole on a GPU, which MaxText splits over tp as well\n";
   if (parallelism.pipeline > 1 && schedule != "gpipe" && schedule != "looped-bfs")

@@ -55,10 +55,13 @@ std::optional<std::int64_t> layers_of_stages(const PipelineLayout& layout) {
 /// chunk for all stages and fails where a stage is no multiple of it.
 std::string recompute_flags(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
+  const std::string chunks =
+      "--recompute-granularity full --recompute-method uniform --recompute-num-layers ";
+  if (plan.recomputes_layers()) return chunks + "1\n";
   if (recompute.any(Recompute::full)) {
     const std::optional<std::int64_t> layers = layers_of_stages(plan.row.layout);
-    return "--recompute-granularity full --recompute-method uniform --recompute-num-layers " +
-           std::to_string(layers.value_or(1)) + "\n" + (layers ? "" : layerwise_recompute("Megatron-LM"));
+    if (!layers) return chunks + "1\n" + layerwise_recompute("Megatron-LM");
+    return chunks + std::to_string(*layers) + "\n";
   }
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
 }

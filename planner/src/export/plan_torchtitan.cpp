@@ -88,11 +88,12 @@ Expected<std::string> torchtitan_settings(const CostedPlan& plan) {
   if (parallelism.tensor > 1 && parallelism.expert > 1 && !plan.has_whole_experts())
     text << "# not written: experts split over tp as well, which torchtitan does not have beside ep\n";
   text << left_out(plan);
-  const char* mode = parallelism.recompute.any(Recompute::full)        ? "full"
+  const bool whole_stages = parallelism.recompute.any(Recompute::full);
+  const char* mode = whole_stages || plan.recomputes_layers()          ? "full"
                      : parallelism.recompute.any(Recompute::selective) ? "selective"
                                                                        : "none";
   text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
-  if (parallelism.recompute.any(Recompute::full)) text << layerwise_recompute("torchtitan");
+  if (whole_stages) text << layerwise_recompute("torchtitan");
   return text.str();
 }
 

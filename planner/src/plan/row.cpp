@@ -40,6 +40,7 @@ Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
   work.cluster.nodes = choice.nodes;
   work.parallelism = choice.parallelism;
   work.layout = choice.layout;
+  if (choice.checkpoints) work.stack.checkpoints = choice.checkpoints;
   return work;
 }
 

@@ -141,10 +141,12 @@ class PlanSearch {
 
   void add_parallelism(const GpuParallelism& parallelism, std::size_t recompute, bool overlaps) {
     Node node{.overlaps = overlaps, .recompute = recompute};
-    node.choice = {.nodes = parallelism.nodes, .parallelism = parallelism.parallelism};
-    node.choice.parallelism.recompute = space_.recomputes()[recompute];
+    node.choice = {.nodes = parallelism.nodes,
+                   .parallelism = parallelism.parallelism,
+                   .checkpoints = space_.recomputes()[recompute].checkpoints};
+    node.choice.parallelism.recompute = space_.recomputes()[recompute].stages;
     const auto& chain = chain_of(parallelism.parallelism.pipeline);
-    const Workload work = space_.workload(parallelism, space_.recomputes()[recompute], LayoutRule::even);
+    const Workload work = workload_of(request_, node.choice);
     auto costs = analytic_costs(work, chain->pipeline);
     if (!costs) {
       refusal_ = costs.error();
@@ -153,7 +155,7 @@ class PlanSearch {
     const PlacedCosts placed(work, chain, *std::move(costs));
     node.bound = placed.of_any_placement(parallelism.parallelism.microbatches(), overlaps);
     node.own_peak = node.bound.peak;
-    // More recompute takes longer and needs less: only its time is bounded by that of less.
+    // More recompute takes longer: only its time is bounded by that of less.
     if (recompute + 1 < space_.recomputes().size()) node.bound.peak = 0;
     push(std::move(node));
   }

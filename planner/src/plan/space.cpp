@@ -23,6 +23,8 @@ constexpr std::array<std::string_view, 12> kPlanKeys = {
 constexpr std::array<std::string_view, 5> kOtherTraining = {"pipedream", "pipedream-2bw", "building-block",
                                                             "spmd-gpipe", "spmd-circular"};
 
+constexpr std::array<std::string_view, 4> kRecomputes = {"none", "selective", "nothing_saveable", "full"};
+
 constexpr const char* kNotOfGpus = "tp x pp x cp must divide the number of GPUs";
 
 tl::unexpected<Error> not_a_value(const std::string& key, const std::string& value,
@@ -143,11 +145,31 @@ Expected<void> Space::read_counts() {
   return {};
 }
 
+std::vector<std::string> Space::words(const std::string& key) const {
+  const auto given = request_->fixed.find(key);
+  return given == request_->fixed.end() ? std::vector<std::string>() : given->second;
+}
+
+/// Each takes longer than the one before, over all actions of a stage.
+Expected<void> Space::read_recomputes() {
+  const std::vector<std::string> given = words("recompute");
+  for (const std::string& word : given) {
+    if (std::ranges::find(kRecomputes, word) == kRecomputes.end())
+      return not_a_value("recompute", word, joined(kRecomputes));
+  }
+  for (const std::string_view name : kRecomputes) {
+    if (!given.empty() && std::ranges::find(given, name) == given.end()) continue;
+    PPSIM_ASSIGN_OR_RETURN(auto recompute, recompute_from_words(name));
+    Workload work = request_->work;
+    if (recompute.checkpoints) work.stack.checkpoints = recompute.checkpoints;
+    auto priced = workload::check_checkpoints(work);
+    if (!priced && !given.empty()) return priced;
+    if (priced) recomputes_.push_back(std::move(recompute));
+  }
+  return {};
+}
+
 Expected<void> Space::read_words() {
-  const auto words = [&](const char* key) {
-    const auto given = request_->fixed.find(key);
-    return given == request_->fixed.end() ? std::vector<std::string>() : given->second;
-  };
   /// Reads the words of a key in the place of what is searched by default.
   const auto read = [&]<class T>(const char* key, std::vector<T>& values,
                                  const std::vector<std::pair<std::string, T>>& known) -> Expected<void> {
@@ -163,9 +185,7 @@ Expected<void> Space::read_words() {
     }
     return {};
   };
-  PPSIM_RETURN_IF_ERROR(
-      read("recompute", recomputes_,
-           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}}));
+  PPSIM_RETURN_IF_ERROR(read_recomputes());
   PPSIM_RETURN_IF_ERROR(
       read("layout", layouts_, {{"even", LayoutRule::even}, {"auto", LayoutRule::balanced}}));
   PPSIM_RETURN_IF_ERROR(read("dtype", types_,
@@ -199,15 +219,6 @@ ClusterDescription Space::cluster(int nodes) const {
   ClusterDescription cluster = request_->work.cluster;
   cluster.nodes = nodes;
   return cluster;
-}
-
-Workload Space::workload(const GpuParallelism& parallelism, Recompute recompute, LayoutRule layout) const {
-  Workload work = request_->work;
-  work.cluster.nodes = parallelism.nodes;
-  work.parallelism = parallelism.parallelism;
-  work.parallelism.recompute = recompute;
-  work.layout = layout;
-  return work;
 }
 
 void Parallelisms::refuse(Error error) {

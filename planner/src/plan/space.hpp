@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/plan.hpp"
 #include "ppsim/schedules/registry.hpp"
 
@@ -45,19 +46,19 @@ class Space {
   /// The fixed numbers that none of these parallelisms has for which there is a schedule, such as "tp=64".
   [[nodiscard]] std::vector<std::string> unused(const std::vector<GpuParallelism>& parallelisms) const;
   /// From the one whose steps are shortest on.
-  [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
+  [[nodiscard]] const std::vector<RecomputeWords>& recomputes() const { return recomputes_; }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
   /// Of a pipeline of so many ranks. One rank has one schedule.
   [[nodiscard]] std::vector<ScheduleChoice> schedules(int ranks) const;
   [[nodiscard]] ClusterDescription cluster(int nodes) const;
-  [[nodiscard]] Workload workload(const GpuParallelism& parallelism, Recompute recompute,
-                                  LayoutRule layout) const;
 
  private:
   explicit Space(const PlanRequest& request) : request_(&request) {}
   Expected<void> read();
   Expected<void> read_counts();
   Expected<void> read_words();
+  Expected<void> read_recomputes();
+  [[nodiscard]] std::vector<std::string> words(const std::string& key) const;
   [[nodiscard]] bool allows(const std::string& key, int value) const;
   [[nodiscard]] std::vector<int> values(const std::string& key, const std::vector<int>& searched) const;
   [[nodiscard]] bool is_asked(const Parallelism& groups) const;
@@ -71,7 +72,7 @@ class Space {
   const PlanRequest* request_;
   std::vector<int> nodes_;
   std::map<std::string, std::vector<int>> counts_;
-  std::vector<Recompute> recomputes_ = {Recompute::none, Recompute::selective, Recompute::full};
+  std::vector<RecomputeWords> recomputes_;
   std::vector<LayoutRule> layouts_ = {LayoutRule::even, LayoutRule::balanced};
   std::vector<DataType> types_ = {DataType::bf16};
   std::vector<bool> sharded_ = {false};

@@ -49,7 +49,7 @@ std::vector<std::pair<std::string, std::string>> words_of(const PlanChoice& choi
           {"cp", std::to_string(parallelism.context)},
           {"ep", std::to_string(parallelism.expert)},
           {"microbatch size", std::to_string(parallelism.microbatch_size)},
-          {"recompute", as_text(parallelism.recompute)},
+          {"recompute", choice.recompute_text()},
           {"layout", std::string(layout_rule_name(choice.layout))},
           {"dtype", std::string(data_type_name(parallelism.dtype))},
           {"fsdp", parallelism.sharded_parameters ? "on" : "off"}};
@@ -77,6 +77,10 @@ Expected<PlanObjective> plan_objective(std::string_view name) {
                     {.found = std::string(name), .expected = "time, tokens-per-dollar or memory"});
 }
 
+std::string PlanChoice::recompute_text() const {
+  return checkpoints ? std::string(checkpoints->name) : as_text(parallelism.recompute);
+}
+
 std::ostream& operator<<(std::ostream& out, const PlanChoice& choice) {
   out << choice.schedule;
   if (choice.chunks) out << " v" << *choice.chunks;
@@ -85,7 +89,7 @@ std::ostream& operator<<(std::ostream& out, const PlanChoice& choice) {
   if (parallelism.context > 1) out << " CP" << parallelism.context;
   if (parallelism.expert > 1) out << " EP" << parallelism.expert;
   out << ", microbatch " << parallelism.microbatch_size;
-  if (parallelism.recompute != StageRecompute()) out << ", recompute " << parallelism.recompute;
+  if (parallelism.recompute != StageRecompute()) out << ", recompute " << choice.recompute_text();
   if (choice.layout != LayoutRule::even) out << ", layout " << layout_rule_name(choice.layout);
   if (parallelism.dtype != DataType::bf16) out << ", " << data_type_name(parallelism.dtype);
   if (parallelism.sharded_parameters) out << ", fsdp";
@@ -114,7 +118,8 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
     return parallelisms.none("no parallelism of these GPUs and this batch has " + std::string(text));
   PlanChoice choice{.nodes = parallelisms.possible.front().nodes,
                     .parallelism = parallelisms.possible.front().parallelism};
-  choice.parallelism.recompute = space.recomputes().front();
+  choice.parallelism.recompute = space.recomputes().front().stages;
+  choice.checkpoints = space.recomputes().front().checkpoints;
   choice.layout = space.layouts().front();
   choice.schedule = only.fixed["schedule"].front();
   if (chunks) choice.chunks = std::stoi(chunk_words.front());

@@ -23,11 +23,15 @@ enum class PlanObjective : std::uint8_t { time, tokens_per_dollar, memory };
 /// Everything that is chosen for a model, a batch and a kind of nodes.
 struct PlanChoice {
   int nodes = 1;
-  Parallelism parallelism;  ///< recompute and data type included
+  Parallelism parallelism;                           ///< recompute and data type included
+  std::optional<CheckpointPolicy> checkpoints = {};  ///< of selective recompute; none: the stack's
   std::string schedule = "1f1b";
   std::optional<int> chunks;  ///< empty: the schedule's own number
   LayoutRule layout = LayoutRule::even;
   friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+
+  /// As recompute_from_words takes it: "nothing_saveable".
+  [[nodiscard]] std::string recompute_text() const;
 };
 /// "interleaved-1f1b v5, TP4 PP4 DP2 CP2, microbatch 1, ...".
 std::ostream& operator<<(std::ostream& out, const PlanChoice& choice);
@@ -74,7 +78,8 @@ struct PlanRequest {
   Workload work;
   std::vector<int> nodes;  ///< that may be used; empty: those of the cluster
   /// Values of tp, pp, dp, cp, ep, microbatch-size, schedule, chunks, layout, recompute, dtype and fsdp that
-  /// are searched; missing ones are searched in full, but dtype is bf16 and fsdp is off.
+  /// are searched; missing ones are searched in full, but dtype is bf16 and fsdp is off. Those of recompute
+  /// are none, selective, nothing_saveable, where it is priced, and full.
   std::map<std::string, std::vector<std::string>> fixed;
   int top = 10;
   Bytes min_spare_bytes = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 namespace ppsim {
 namespace {
@@ -25,6 +26,7 @@ TEST(Plan, BestComesFirstAndEachGroupOnce) {
   for (std::size_t i = 1; i < found->best.size(); ++i) {
     EXPECT_LE(found->best[i - 1].step, found->best[i].step);
     EXPECT_FALSE(found->best[i - 1].choice.parallelism == found->best[i].choice.parallelism &&
+                 found->best[i - 1].choice.checkpoints == found->best[i].choice.checkpoints &&
                  found->best[i - 1].choice.schedule == found->best[i].choice.schedule);
   }
   for (const PlanRow& row : found->best) EXPECT_GE(row.spare_bytes(), 0);
@@ -93,6 +95,43 @@ TEST(Plan, FixedValuesAreKept) {
     EXPECT_EQ(row.choice.parallelism.recompute, StageRecompute());
     EXPECT_TRUE(row.choice.schedule == "zb-v" || row.choice.schedule == "1f1b");
   }
+}
+
+TEST(Plan, LayersAreRecomputedAsThePolicyOfAStackDoesIt) {
+  PlanRequest request = small_request();
+  request.fixed = {{"recompute", {"nothing_saveable"}}};
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_FALSE(found->best.empty());
+  const PlanRow& row = found->best.front();
+  EXPECT_EQ(row.choice.recompute_text(), "nothing_saveable");
+  PlanChoice plain = row.choice;
+  plain.checkpoints = std::nullopt;
+  request.work.stack.checkpoints = checkpoint_policy_from_name("nothing_saveable");
+  const auto same = planner::plan_row(request, plain);
+  ASSERT_TRUE(same) << same.error();
+  EXPECT_EQ(same->step, row.step);
+  EXPECT_EQ(same->peak_bytes, row.peak_bytes);
+  request.work.stack.checkpoints = std::nullopt;
+  EXPECT_NE(planner::plan_row(request, plain)->peak_bytes, row.peak_bytes);
+}
+
+TEST(Plan, LayersAreSearchedWhereRecomputingThemIsPriced) {
+  PlanRequest request = small_request();
+  request.prunes = false;
+  request.top = 1000;
+  request.fixed = {{"tp", {"2"}}, {"pp", {"2"}}, {"schedule", {"1f1b"}}, {"microbatch-size", {"1"}}};
+  const auto searched = [&] {
+    std::set<std::string> recomputes;
+    const auto found = planner::plan(request);
+    if (!found) return recomputes;
+    for (const PlanRow& row : found->best) recomputes.insert(row.choice.recompute_text());
+    return recomputes;
+  };
+  EXPECT_EQ(searched(), (std::set<std::string>{"full", "none", "nothing_saveable", "selective"}));
+  request.work.model = *model_from_name("mixtral-8x7b");
+  request.work.model.layers = 2;
+  EXPECT_EQ(searched(), (std::set<std::string>{"full", "none", "selective"}));
 }
 
 TEST(Plan, FixedNumbersThatNoPlanCanHaveAreNamed) {

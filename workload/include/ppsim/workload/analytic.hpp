@@ -105,6 +105,10 @@ struct AnalyticCosts {
 /// stages than layers to spread evenly, and whatever check_parallelism and check_layout refuse.
 [[nodiscard]] Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline);
 
+/// Errors: bad_argument where the stack has a CheckpointPolicy, and the model or the stack layers that none
+/// is priced for.
+[[nodiscard]] Expected<void> check_checkpoints(const Workload& workload);
+
 }  // namespace ppsim::workload
 
 namespace ppsim {
