@@ -76,6 +76,7 @@ void read_switches(const json& root, SoftwareStack& stack) {
                                     {"split_experts", &SoftwareStack::split_experts},
                                     {"fused_experts", &SoftwareStack::fused_experts},
                                     {"compiled", &SoftwareStack::compiled},
+                                    {"reruns_layers", &SoftwareStack::reruns_layers},
                                     {"quantised_attention", &SoftwareStack::quantised_attention},
                                     {"quantised_gates", &SoftwareStack::quantised_gates}}) {
     stack.*member = root.value(key, stack.*member);

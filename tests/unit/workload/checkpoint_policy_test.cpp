@@ -77,7 +77,9 @@ TEST(CheckpointPolicy, AllProductsAreElementwiseRecompute) {
 /// All but the last product of each layer, and what leads to it, is made again.
 TEST(CheckpointPolicy, NothingSaveableRepeatsMostOfTheForward) {
   const Tables none = tables_of(test::llama());
-  const Tables all = tables_of(keeping(checkpoint_policy_from_name("nothing_saveable").value()));
+  Workload workload = keeping(checkpoint_policy_from_name("nothing_saveable").value());
+  workload.stack.reruns_layers = false;
+  const Tables all = tables_of(workload);
   const Nanoseconds more = backward(all) - backward(none);
   const Nanoseconds forward = none.costs({OpKind::forward, 1});
   EXPECT_LT(more, forward);
@@ -88,6 +90,25 @@ TEST(CheckpointPolicy, NothingSaveableRepeatsMostOfTheForward) {
   const Bytes layer = (saved(none) - saved(all)) / kLayers;
   EXPECT_NEAR(static_cast<double>(all.sizes(workspace) - none.sizes(workspace)), static_cast<double>(layer),
               1);
+}
+
+/// What a framework of PyTorch runs again is the whole forward of layers, as full recompute does it. Head and
+/// loss, on stage 3, are in no layer.
+TEST(CheckpointPolicy, LayersRunAgainToTheirEndInPytorch) {
+  const Tables none = tables_of(test::llama());
+  const Tables layers = tables_of(keeping(checkpoint_policy_from_name("nothing_saveable").value()));
+  Workload whole = test::llama();
+  whole.parallelism.recompute = Recompute::full;
+  const Tables full = tables_of(whole);
+  const Nanoseconds forward = none.costs({OpKind::forward, 1});
+  EXPECT_NEAR(static_cast<double>(backward(layers) - backward(none)), static_cast<double>(forward), 2);
+  EXPECT_NEAR(static_cast<double>(backward(layers)), static_cast<double>(backward(full)), 2);
+  EXPECT_LT(layers.costs({OpKind::backward, 3}), full.costs({OpKind::backward, 3}));
+  // Whoever keeps something stops where the backward has what it needs.
+  Workload some = keeping(checkpoint_policy_from_name("save_out_proj").value());
+  const Tables kept = tables_of(some);
+  some.stack.reruns_layers = false;
+  EXPECT_EQ(backward(tables_of(some)), backward(kept));
 }
 
 TEST(CheckpointPolicy, AreForDenseDecodersWithFlashAttention) {

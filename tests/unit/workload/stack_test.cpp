@@ -42,7 +42,7 @@ TEST(Stack, AFileSaysWhatDiffers) {
       R"({"base": "megatron-core", "name": "ours", "attention": "unfused", "gradient_bytes": 2,
           "moment_bytes": 2, "split_experts": true, "graphed_experts": false, "overlap_tensor": false, "context": "all-to-all",
           "overlap_experts": true, "fused_experts": true, "quantised_gates": true, "weights": "primary",
-          "transfer_channels": 2, "inputs": "pageable", "compiled": true,
+          "transfer_channels": 2, "inputs": "pageable", "compiled": true, "reruns_layers": false,
           "quantised_attention": true,
           "selective": "up-projections"})",
       "stack.json");
@@ -63,6 +63,7 @@ TEST(Stack, AFileSaysWhatDiffers) {
   expected.weights = workload::QuantisedWeights::primary;
   expected.selective = workload::SelectiveRecompute::up_projections;
   expected.compiled = true;
+  expected.reruns_layers = false;
   expected.quantised_attention = true;
   expected.inputs = workload::InputCopies::pageable;
   EXPECT_EQ(*stack, expected);

@@ -292,6 +292,7 @@ PassTimes LayerTimer::layer(std::int64_t index) const {
   const bool split = mixture && parallelism_.expert > 1 && model_.shared_experts == 0;
   add_tensor_exchange(split ? 1 : 2, times);
   wait_for_host(mixture, times);
+  times.layers = times.forward;
   return times;
 }
 

@@ -20,6 +20,7 @@ struct PassTimes {
   double projections = 0;     ///< of forward: of queries, keys and values, with the gather of their input
   double output = 0;          ///< of forward: behind attention, with the reduction of its output
   double gates = 0;           ///< of forward: first products of the MLP, with the gather of their input
+  double layers = 0;          ///< of forward: all of the layers, which head and embedding are not
   double exchange = 0;  ///< of forward, and of the input gradient again: with experts, hidden by nothing
   double forward_slower = 0;  ///< extra time of products beside transfers
   double input_slower = 0;
@@ -38,6 +39,7 @@ struct PassTimes {
     projections += other.projections;
     output += other.output;
     gates += other.gates;
+    layers += other.layers;
     exchange += other.exchange;
     forward_slower += other.forward_slower;
     input_slower += other.input_slower;

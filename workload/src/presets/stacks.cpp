@@ -21,7 +21,10 @@ namespace {
 // of 2023 ran (scripts/train/benchmarking), attention by the Triton kernel of FlashAttention's first version.
 // deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0. Copies of tokens: Megatron-Core's
 // get_batch_on_this_tp_rank, broadcast_data in Megatron-LM until 2022 and Megatron-DeepSpeed, torchtitan's
-// batch_generator; JAX dispatches a step and places the next batch meanwhile.
+// batch_generator; JAX dispatches a step and places the next batch meanwhile. Layers that keep nothing:
+// CheckpointFunction of Megatron-Core (tensor_parallel/random.py) and of Megatron-DeepSpeed call the whole
+// function again, torchtitan wraps layers with early_stop = false (its activation_checkpoint); XLA drops what
+// no gradient needs.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
      .attention = AttentionKernel::unfused,
@@ -89,6 +92,7 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .fused_weight_gradient = false,
      .graphs = true,
      .compiled = true,
+     .reruns_layers = false,
      .inputs = InputCopies::prefetched},
 });
 

@@ -8,7 +8,8 @@ namespace ppsim::workload {
 
 /// The tensors that a dense layer keeps beside its input for the backward, under a policy of jax.checkpoint
 /// around each layer; the backward of a layer begins by recomputing the rest. Norms, rotation and activation
-/// functions are always recomputed, the last product never: its output only enters the residual.
+/// functions are always recomputed, the last product never: its output only enters the residual. But a stack
+/// with SoftwareStack::reruns_layers computes a layer that keeps nothing again to its end.
 struct CheckpointPolicy {
   std::string_view name;
   bool projections = false;  ///< queries, keys and values

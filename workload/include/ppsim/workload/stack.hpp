@@ -56,6 +56,7 @@ struct SoftwareStack {
   bool compiled = false;              ///< a compiler makes one kernel of element-wise operations
   bool quantised_attention = false;   ///< below bf16, flash attention multiplies in FP8
   bool quantised_gates = false;       ///< below bf16, inputs of activation functions are kept as operands are
+  bool reruns_layers = true;          ///< a layer that keeps nothing is computed again to its end
   SelectiveRecompute selective = SelectiveRecompute::elementwise;
   std::optional<CheckpointPolicy> checkpoints = {};  ///< instead of `selective`
   QuantisedWeights weights = QuantisedWeights::cached;
