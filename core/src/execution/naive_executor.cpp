@@ -127,10 +127,7 @@ class TimedNaiveRun {
     }
     NaiveRun result;
     for (std::size_t i = 0; i < meaning_.instructions.size(); ++i) {
-      const InstructionId id(static_cast<std::int32_t>(i));
-      if (state_.complete()[i]) continue;
-      result.incomplete.push_back(id);
-      trace_.spans[id] = {kNever, kNever};
+      if (!state_.complete()[i]) result.incomplete.emplace_back(static_cast<std::int32_t>(i));
     }
     result.outcome = result.incomplete.empty() ? NaiveRun::Outcome::finished : NaiveRun::Outcome::deadlock;
     result.trace = std::move(trace_);

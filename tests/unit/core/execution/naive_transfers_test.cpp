@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 #include "support/naive_runs.hpp"
 #include "support/programs.hpp"
 
@@ -98,6 +99,15 @@ TEST(NaiveExecutor, WhatDependsOnAMemberWaitsForTheGroup) {
           {"2RECV_F0@1"}}}.build();
   EXPECT_EQ(run_step_by_step(program, rendezvous(), table),
             finished({"0-10 10-13 10-20 20-26", "0-13 13-23 23-53 53-63", "0-53"}));
+}
+
+/// Its first member is received all the same.
+TEST(NaiveExecutor, AGroupThatNeverEndsHasStarted) {
+  const Program program = two(2, {"0F0", "0F1", "{0SEND_F0@0 0SEND_F1@1}"}, {"1RECV_F0@0"}).build();
+  EXPECT_EQ(run_step_by_step(program), deadlock({"0-10 10-20 x", "0-23"}));
+  const NaiveRun run = run_naively(program, rendezvous(), costs_of_kinds());
+  EXPECT_EQ(run.trace.spans[InstructionId(2)], (Span{{20, 0}, {-1, 0}}));
+  EXPECT_EQ(trace_violations({program, rendezvous()}, run.trace), std::vector<Violation>());
 }
 
 TEST(NaiveExecutor, MembersOnOneChannelGoInOrder) {

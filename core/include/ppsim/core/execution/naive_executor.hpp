@@ -17,7 +17,7 @@ struct NaiveRun {
   enum class Outcome : std::uint8_t { finished, deadlock, mismatch };
   Outcome outcome = Outcome::finished;
   std::vector<InstructionId> incomplete;  ///< ascending; what did not complete
-  TimedTrace trace;                       ///< of what completed; Instant{-1,0} elsewhere
+  TimedTrace trace;                       ///< Instant{-1,0} where nothing started, or ended
 };
 
 /// Runs a Program by the letter of E1 to E9, one instant and one delta cycle at a time, with sets and linear
