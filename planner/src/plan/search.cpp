@@ -60,8 +60,10 @@ class PlanSearch {
     plan_.unused = space_.unused(parallelisms.possible);
     for (const GpuParallelism& parallelism : parallelisms.possible) {
       if (stopped()) return end(false);
-      add_parallelism(parallelism, 0, false);
-      if (hides_exchange()) add_parallelism(parallelism, 0, true);
+      for (std::size_t r = 0; r < (space_.starts_with_none() ? 1 : space_.recomputes().size()); ++r) {
+        add_parallelism(parallelism, r, false);
+        if (hides_exchange()) add_parallelism(parallelism, r, true);
+      }
     }
     if (made_ == 0 && plan_.counts.misfits == 0) {
       return refusal_ ? tl::unexpected(*refusal_) : parallelisms.none("no parallelism is possible");
@@ -155,9 +157,14 @@ class PlanSearch {
     const PlacedCosts placed(work, chain, *std::move(costs));
     node.bound = placed.of_any_placement(parallelism.parallelism.microbatches(), overlaps);
     node.own_peak = node.bound.peak;
-    // More recompute takes longer: only its time is bounded by that of less.
-    if (recompute + 1 < space_.recomputes().size()) node.bound.peak = 0;
+    // Any recompute adds to the costs of none, but needs less: only its time is bounded by that of none.
+    if (opens_others(node)) node.bound.peak = 0;
     push(std::move(node));
+  }
+
+  /// True where the node stands for the plans with recompute, too.
+  [[nodiscard]] bool opens_others(const Node& node) const {
+    return node.recompute == 0 && space_.starts_with_none() && space_.recomputes().size() > 1;
   }
 
   const std::shared_ptr<const Placement>& chain_of(int ranks) {
@@ -194,8 +201,8 @@ class PlanSearch {
   }
 
   void open_spread(const Node& node) {
-    if (node.recompute + 1 < space_.recomputes().size())
-      add_parallelism({node.choice.nodes, node.choice.parallelism}, node.recompute + 1, node.overlaps);
+    for (std::size_t r = 1; opens_others(node) && r < space_.recomputes().size(); ++r)
+      add_parallelism({node.choice.nodes, node.choice.parallelism}, r, node.overlaps);
     if (is_too_large(node)) return;
     opened_.clear();
     const auto& placed =

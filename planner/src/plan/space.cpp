@@ -150,7 +150,6 @@ std::vector<std::string> Space::words(const std::string& key) const {
   return given == request_->fixed.end() ? std::vector<std::string>() : given->second;
 }
 
-/// Each takes longer than the one before, over all actions of a stage.
 Expected<void> Space::read_recomputes() {
   const std::vector<std::string> given = words("recompute");
   for (const std::string& word : given) {

@@ -45,8 +45,9 @@ class Space {
   [[nodiscard]] Parallelisms parallelisms() const;
   /// The fixed numbers that none of these parallelisms has for which there is a schedule, such as "tp=64".
   [[nodiscard]] std::vector<std::string> unused(const std::vector<GpuParallelism>& parallelisms) const;
-  /// From the one whose steps are shortest on.
+  /// `none` comes first. Which of the others takes longer is a matter of schedules and calibrations.
   [[nodiscard]] const std::vector<RecomputeWords>& recomputes() const { return recomputes_; }
+  [[nodiscard]] bool starts_with_none() const { return recomputes_.front().stages == StageRecompute(); }
   [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
   /// Of a pipeline of so many ranks. One rank has one schedule.
   [[nodiscard]] std::vector<ScheduleChoice> schedules(int ranks) const;

@@ -47,7 +47,7 @@ PlanRequest any_problem() {
   request.fixed["schedule"].erase(std::ranges::unique(request.fixed["schedule"]).begin(),
                                   request.fixed["schedule"].end());
   if (*rc::gen::arbitrary<bool>())
-    request.fixed["recompute"] = {one_of<std::string>({"none", "selective", "nothing_saveable", "full"})};
+    request.fixed["recompute"] = {one_of<std::string>({"none", "selective", "full"})};
   request.top = *rc::gen::inRange(1, 12);
   request.objective = one_of<PlanObjective>(
       {PlanObjective::time, PlanObjective::time, PlanObjective::tokens_per_dollar, PlanObjective::memory});

@@ -134,6 +134,30 @@ TEST(Plan, LayersAreSearchedWhereRecomputingThemIsPriced) {
   EXPECT_EQ(searched(), (std::set<std::string>{"full", "none", "selective"}));
 }
 
+/// Selective recompute adds to W and recompute of layers to I: where W is measured as slower and I as faster
+/// than the model says, the bound of one is no bound of the other.
+TEST(Plan, ACalibrationMayTurnTheOrderOfRecomputes) {
+  PlanRequest request;
+  request.work.model = *model_from_name("llama3-8b:layers=8,sequence=65536");
+  request.work.cluster = *cluster_from_name("dgx-h200", 1);
+  request.work.stack = *stack_from_name("megatron-core");
+  request.work.stack.selective = workload::SelectiveRecompute::attention_core;
+  request.work.parallelism.global_batch_size = 64;
+  request.work.calibration.factors = {
+      {OpKind::backward_input, 0.7}, {OpKind::backward_weight, 1.4}, {OpKind::backward, 1.2}};
+  request.fixed = {{"pp", {"1"}},      {"tp", {"1", "4"}},         {"dp", {"1", "2"}},
+                   {"cp", {"1", "8"}}, {"microbatch-size", {"1"}}, {"schedule", {"zb-h1"}}};
+  request.top = 1;
+  request.front = 1;
+  const auto best = [&](const std::vector<std::string>& recomputes) {
+    request.fixed["recompute"] = recomputes;
+    return planner::plan(request)->best.front().step;
+  };
+  const Nanoseconds layers = best({"nothing_saveable"});
+  EXPECT_LT(layers, best({"selective"}));
+  EXPECT_EQ(best({"selective", "nothing_saveable"}), layers);
+}
+
 TEST(Plan, FixedNumbersThatNoPlanCanHaveAreNamed) {
   PlanRequest request = small_request();
   request.fixed = {{"pp", {"4", "3"}}, {"schedule", {"interleaved-1f1b"}}, {"chunks", {"2", "500"}}};
