@@ -73,6 +73,11 @@ for framework in torchtitan maxtext; do
   expect_out "# costed as recompute of a whole stage at once"
 done
 
+expect_exit 0 plan "${full[@]/pp=2/pp=8}" --fix schedule=gpipe --fix layout=even --emit torchtitan
+has_not "layer by layer"
+expect_exit 0 plan "${mixture[@]/recompute=none/recompute=full}" --fix ep=1 --fix schedule=1f1b --emit torchtitan
+has "# costed as recompute of a whole stage at once; torchtitan recomputes layer by layer, and keeps the input of every layer"
+
 # Recompute layer by layer is what frameworks call full, and simulate calls nothing_saveable.
 layers=("${full[@]/recompute=full/recompute=nothing_saveable}")
 expect_exit 0 plan "${layers[@]}" --fix schedule=1f1b --fix layout=even --emit megatron

@@ -255,8 +255,10 @@ int print_none(const PlanOptions& options, const Answer& answer, const Output& o
                   ? "ppsim: no plan fits into " + size_text(memory - spare) + " of a GPU"
                   : "ppsim: no plan leaves " + size_text(spare) + " of a GPU that has " + size_text(memory));
   const PlanRow& row = *answer.plan.tightest;
-  output.note("ppsim: the least is " + size_text(row.peak_bytes) + ", of " + as_text(row.choice) +
-              "; more nodes or --fix fsdp=on need less");
+  output.note(
+      "ppsim: the least is " + size_text(row.peak_bytes) + ", of " + as_text(row.choice) +
+      "; more nodes or --fix fsdp=on need less" +
+      (answer.request.fixed.contains("recompute") ? ", and other values of --fix recompute may" : ""));
   output.note(plan_command(options, row.choice));
   return kDoesNotFit;
 }

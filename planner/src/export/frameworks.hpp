@@ -41,7 +41,8 @@ struct CostedPlan {
 
 /// A comment: the framework recomputes layer by layer, which holds what one layer needs instead of what a
 /// stage needs, and keeps the input of every layer of each live microbatch instead of that of the stage.
-[[nodiscard]] std::string layerwise_recompute(const std::string& framework);
+/// Empty where no stage has several layers.
+[[nodiscard]] std::string layerwise_recompute(const CostedPlan& plan, const std::string& framework);
 
 /// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);

@@ -110,7 +110,7 @@ std::string stages(const CostedPlan& plan) {
 std::string remat_policy(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
   if (plan.recomputes_layers()) return "remat_policy: full\n";
-  if (recompute.any(Recompute::full)) return "remat_policy: full\n" + layerwise_recompute("MaxText");
+  if (recompute.any(Recompute::full)) return "remat_policy: full\n" + layerwise_recompute(plan, "MaxText");
   const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
   return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
          "; this policy keeps all products and makes again what is between them\n";

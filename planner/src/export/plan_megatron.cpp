@@ -60,7 +60,7 @@ std::string recompute_flags(const CostedPlan& plan) {
   if (plan.recomputes_layers()) return chunks + "1\n";
   if (recompute.any(Recompute::full)) {
     const std::optional<std::int64_t> layers = layers_of_stages(plan.row.layout);
-    if (!layers) return chunks + "1\n" + layerwise_recompute("Megatron-LM");
+    if (!layers) return chunks + "1\n" + layerwise_recompute(plan, "Megatron-LM");
     return chunks + std::to_string(*layers) + "\n";
   }
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";

@@ -1,15 +1,21 @@
 #include "ppsim/planner/plan_settings.hpp"
 
+#include <algorithm>
+
 #include "frameworks.hpp"
 #include "plan/row.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::planner {
 
-std::string exporting::layerwise_recompute(const std::string& framework) {
+std::string exporting::layerwise_recompute(const CostedPlan& plan, const std::string& framework) {
+  const auto has_several = [](const StageContents& stage) { return stage.layers > 1; };
+  if (std::ranges::none_of(plan.row.layout.stages, has_several)) return "";
+  Workload work = plan.work;
+  work.stack.checkpoints = checkpoint_policy_from_name("nothing_saveable");
   return "# costed as recompute of a whole stage at once; " + framework +
-         " recomputes layer by layer, and keeps the input of every layer: ppsim simulate --recompute "
-         "nothing_saveable\n";
+         " recomputes layer by layer, and keeps the input of every layer" +
+         (workload::check_checkpoints(work) ? ": --fix recompute=nothing_saveable costs that" : "") + "\n";
 }
 
 std::string exporting::left_out(const CostedPlan& plan) {

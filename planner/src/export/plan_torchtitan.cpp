@@ -93,7 +93,7 @@ Expected<std::string> torchtitan_settings(const CostedPlan& plan) {
                      : parallelism.recompute.any(Recompute::selective) ? "selective"
                                                                        : "none";
   text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
-  if (whole_stages) text << layerwise_recompute("torchtitan");
+  if (whole_stages) text << layerwise_recompute(plan, "torchtitan");
   return text.str();
 }
 
