@@ -152,7 +152,7 @@ def from_core(
         file=file,
         row=row,
         column=column,
-        found=_in_python(found) if _OPTION.fullmatch(found) else found,  # else it may be a text of the caller's
+        found=_in_python(found) if _is_choice(found) else found,
         expected=_in_python(expected),
     )
     if isinstance(error, CheckFailed):
@@ -175,10 +175,18 @@ def _in_python(words: str) -> str:
     """Options of the program as what they are in a call: --memory-limit is memory_limit=."""
     if "ppsim " in words:  # a command, which is to be typed as it is
         return words
-    return _OPTION.sub(_argument, words)
+    return re.sub(f'"[^"]*"|{_OPTION.pattern}', _argument, words)
+
+
+def _is_choice(found: str) -> bool:
+    """Whether it is an option with its value, and no text of the caller's."""
+    option = _OPTION.fullmatch(found)
+    return option is not None and option["value"] is not None
 
 
 def _argument(option: re.Match[str]) -> str:
     name = option["text"] or option["other"]
+    if not name:  # quoted: a text of the caller's
+        return option[0]
     value = f'"{option["value"]}"' if option["value"] else ""
     return f"{_RENAMED.get(name, name.replace('-', '_'))}={value}"

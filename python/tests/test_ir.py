@@ -137,6 +137,7 @@ def test_exceptions_pickle():
         ("more nodes or --fix fsdp=on", "more nodes or fixed= fsdp=on"),
         ("my--model and my--x", "my--model and my--x"),
         ("--anything else", "--anything else"),
+        ('no schedule "1f1b --order timed"', 'no schedule "1f1b --order timed"'),
         ("`nsys export --type sqlite`, --for-ever", "`nsys export --type sqlite`, --for-ever"),
         ("ppsim lower --for torch-2.15", "ppsim lower --for torch-2.15"),
     ],
@@ -147,8 +148,9 @@ def test_options_of_the_program_are_arguments_in_errors(words, in_a_call):
 
 
 def test_what_was_found_is_told_as_it_was():
-    found = [from_core("bad_argument", "", "", 0, 0, text, "").found for text in ("a --for b", "--order timed", "--x")]
-    assert found == ["a --for b", 'order="timed"', "--x"]
+    texts = ("a --for b", "--order timed", "--x", "--model")
+    found = [from_core("bad_argument", "", "", 0, 0, text, "").found for text in texts]
+    assert found == ["a --for b", 'order="timed"', "--x", "--model"]
 
 
 class NamedBuilder(ppsim.ScheduleBuilder):
