@@ -92,7 +92,7 @@ def test_a_width_is_that_of_the_command_line(width, capsys):
         with pytest.raises(ppsim.Error, match=f"width out of range .found {width}, expected 20 to 20000"):
             draw(width=width)
     with pytest.raises(ppsim.Error, match="width is out of range .found 1267650600228229401496703205376,"):
-        run.svg(width=2**100)
+        schedule.svg(width=2**100)
     assert run.svg(width=20) and schedule.svg(width=20000)
 
 

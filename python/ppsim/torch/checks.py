@@ -34,10 +34,10 @@ def program(
     `get_schedule_ops`, the path of a CSV, or a job config of torchtitan (TOML, or its object), as PyTorch would
     run it.
 
-    A Schedule or Program of ppsim stays what it is, but for the communicators of a Program; with a target it is what
-    ppsim.targets.program_for makes of it.
+    A Schedule or Program of ppsim stays what it is; with a target it is what ppsim.targets.program_for makes of it.
 
-    dialect, communicators: as in ppsim.read, of files and orders alone; target: as that release loads it, in its own alphabet
+    dialect: of a CSV or an order, as in ppsim.read; target: as that release loads it, in its own alphabet
+    communicators: of a CSV or an order with transfers, as in ppsim.read, or of a Program in place of its own
     layers: transformer layers of the model, for a job with pipeline_parallel_layers_per_stage
     Raises FileError naming rank and action that cannot be read; IllFormed for what is no schedule; Error with
     the code refused for what the target would not load.
