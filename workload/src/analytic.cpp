@@ -262,7 +262,7 @@ class Estimator {
   }
 
   /// F of one stage beside B of another of the same rank. Each hides its exchange with experts behind the
-  /// other's computation; together they are not faster than the host.
+  /// other's computation, as far as that lasts; together they are not faster than the host.
   void price_overlaps(CostTable& costs) const {
     std::map<RankId, std::vector<StageId>> ranks;
     for (const auto& [stage, exchange] : exchange_) ranks[pipeline_.rank_of(stage)].push_back(stage);
@@ -274,11 +274,15 @@ class Estimator {
   }
 
   void price_overlap(CostTable& costs, StageId forward, StageId backward) const {
-    const Nanoseconds sum =
-        checked_add(costs({OpKind::forward, forward.value()}), costs({OpKind::backward, backward.value()}));
+    const Nanoseconds f = costs({OpKind::forward, forward.value()});
+    const Nanoseconds b = costs({OpKind::backward, backward.value()});
+    const Nanoseconds sum = checked_add(f, b);
     const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
-    const double exchange = exchange_.at(forward) + exchange_.at(backward);
-    const Nanoseconds beside = sum - nanoseconds((1 - workload_.fitted.exposed_share) * exchange);
+    const auto hidden = [&](StageId stage, StageId other, Nanoseconds pass) {
+      const double computation = std::max(0.0, static_cast<double>(pass) / 1e9 - exchange_.at(other));
+      return std::min(computation, (1 - workload_.fitted.exposed_share) * exchange_.at(stage));
+    };
+    const Nanoseconds beside = sum - nanoseconds(hidden(forward, backward, b) + hidden(backward, forward, f));
     costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 

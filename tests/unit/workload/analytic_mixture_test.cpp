@@ -137,6 +137,19 @@ TEST(AnalyticMixture, OverlappedPassesHideTheExchangeWithExperts) {
   EXPECT_GT(costs({OpKind::overlap, 1, 1}), costs({OpKind::backward, 1}));
 }
 
+/// Where the exchange is longer than computation, a pass has no more than the other's computation to hide
+/// it behind: both together take no less than the exchanges of both, nor than either alone.
+TEST(AnalyticMixture, OverlappedPassesHideNoMoreThanTheyCompute) {
+  Workload workload = mixture();
+  workload.fitted.exposed_share = 0;
+  const CostTable fast = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 1000;
+  const CostTable slow = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  const auto longer = [&](OpKind kind) { return slow({kind, 1}) - fast({kind, 1}); };
+  EXPECT_GT(slow({OpKind::overlap, 1, 1}), slow({OpKind::backward, 1}));
+  EXPECT_GT(slow({OpKind::overlap, 1, 1}), longer(OpKind::forward) + longer(OpKind::backward));
+}
+
 /// The share of overlapped communication is waited for, and a pair of passes has nothing left to hide.
 TEST(AnalyticMixture, AStackMayHideTheExchangeWithExperts) {
   Workload workload = mixture();
