@@ -363,10 +363,10 @@ Nanoseconds times_factor(Nanoseconds cost, double factor) {
   return factor == 1 ? cost : checked_round(static_cast<double>(cost) * factor);
 }
 
-CostTable scaled(const CostTable& costs, const Calibration& calibration) {
+CostTable scaled(const CostTable& costs, const CostTable& model, const Calibration& calibration) {
   CostTable result;
   for (const auto& [key, cost] : costs.entries())
-    result.set(key, times_factor(cost, calibration.factor(key.kind)));
+    result.set(key, times_factor(cost, calibration.factor(model, key)));
   return result;
 }
 
@@ -374,11 +374,12 @@ CostTable scaled(const CostTable& costs, const Calibration& calibration) {
 /// Errors: throws Overflow where a cost does not fit in 64 bits.
 AnalyticCosts times_factors(AnalyticCosts costs, const Calibration& calibration) {
   if (calibration.factors.empty()) return costs;
-  costs.tables.costs = scaled(costs.tables.costs, calibration);
-  costs.tables.beside_transfers = scaled(costs.tables.beside_transfers, calibration);
+  const CostTable model = std::move(costs.tables.costs);
+  costs.tables.costs = scaled(model, model, calibration);
+  costs.tables.beside_transfers = scaled(costs.tables.beside_transfers, model, calibration);
   for (StepEnd& end : costs.ends) {
-    end.reduction = times_factor(end.reduction, calibration.factor(OpKind::reduce_grad));
-    end.update = times_factor(end.update, calibration.factor(OpKind::optimizer));
+    end.reduction = times_factor(end.reduction, calibration.factor(model, {OpKind::reduce_grad}));
+    end.update = times_factor(end.update, calibration.factor(model, {OpKind::optimizer}));
   }
   return costs;
 }

@@ -209,18 +209,18 @@ std::optional<double> measured_ratio(const Durations& durations, const CostTable
   return measured / modelled;
 }
 
+/// Kinds that are not in the durations keep their factors.
 Expected<void> find_factors(const Durations& durations, const CostTable& model, Calibration& calibration) {
   for (const OpKind kind : kinds_of(durations)) {
     const auto ratio = measured_ratio(durations, model, kind);
     if (!ratio) continue;
-    const double factor = calibration.factor(kind) * *ratio;
-    if (factor < workload::kMinFactor || factor > workload::kMaxFactor) {
+    if (*ratio < workload::kMinFactor || *ratio > workload::kMaxFactor) {
       return make_error(
           ErrorCode::bad_argument, "the traces are not of this model on this cluster",
-          {.found = concatenated(info(kind).text, " takes ", factor, " times what the model says"),
+          {.found = concatenated(info(kind).text, " takes ", *ratio, " times what the model says"),
            .expected = "a factor of 0.1 to 10; --costs-out needs no model"});
     }
-    calibration.factors[kind] = factor;
+    calibration.factors[kind] = *ratio;
   }
   return {};
 }
@@ -240,7 +240,9 @@ Expected<void> fit_workload(const CalibrationRequest& request, const Durations& 
     workload.calibration.constants = constants;
   }
   if (request.fit == CalibrationFit::constants) return {};
-  PPSIM_ASSIGN_OR_RETURN(const auto model, workload_costs(workload, *request.program));
+  Workload plain = workload;
+  plain.calibration.factors.clear();
+  PPSIM_ASSIGN_OR_RETURN(const auto model, workload_costs(plain, *request.program));
   return find_factors(durations, model, workload.calibration);
 }
 

@@ -111,18 +111,35 @@ std::optional<MeasuredOperation> operation_from_name(std::string_view name) {
   return static_cast<MeasuredOperation>(found - kOperationNames.begin());
 }
 
-double Calibration::factor(OpKind kind) const {
-  const auto own = [&](OpKind of) -> std::optional<double> {
-    const auto found = factors.find(of);
-    return found == factors.end() ? std::nullopt : std::optional(found->second);
+double Calibration::factor(const CostTable& model, const CostClass& action) const {
+  const auto own = [&](OpKind kind, double otherwise) {
+    const auto found = factors.find(kind);
+    return found == factors.end() ? otherwise : found->second;
   };
-  if (const auto exact = own(kind)) return *exact;
-  if (kind == OpKind::backward_input || kind == OpKind::backward_weight)
-    return own(OpKind::backward).value_or(1);
-  if (kind == OpKind::backward) return own(OpKind::backward_input).value_or(1);
-  if (kind == OpKind::recompute) return own(OpKind::forward).value_or(1);
-  if (kind == OpKind::overlap) return (factor(OpKind::forward) + factor(OpKind::backward)) / 2;
-  return 1;
+  const auto of_parts = [&](const CostClass& one, const CostClass& other) {
+    const auto first = static_cast<double>(model(one));
+    const auto second = static_cast<double>(model(other));
+    if (first + second == 0) return 1.0;
+    return (first * factor(model, one) + second * factor(model, other)) / (first + second);
+  };
+  if (factors.contains(action.kind)) return factors.at(action.kind);
+  CostClass input = action;
+  CostClass weight = action;
+  switch (action.kind) {
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+      return own(OpKind::backward, 1);
+    case OpKind::recompute:
+      return own(OpKind::forward, 1);
+    case OpKind::backward:
+      input.kind = OpKind::backward_input;
+      weight.kind = OpKind::backward_weight;
+      return of_parts(input, weight);
+    case OpKind::overlap:
+      return of_parts({OpKind::forward, action.subject}, {OpKind::backward, action.peer});
+    default:
+      return 1;
+  }
 }
 
 std::string to_json(const Calibration& calibration) {

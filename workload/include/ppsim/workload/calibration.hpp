@@ -10,6 +10,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/op_kind.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/workload/constants.hpp"
 
@@ -51,15 +52,17 @@ struct MeasuredCollective {
 
 /// Measurements of a user's own cluster, which the costs of a Workload follow.
 struct Calibration {
-  /// Of what the model says that actions of a kind take. One that is not here has that of its next relative:
-  /// I and W that of B, B that of I, R that of F, overlapped pairs the mean of F and B.
+  /// Of what the model says that actions of a kind take. One that is not here has that of its next relative,
+  /// I and W that of B, R that of F, or of its parts: B takes as much longer as its I and W do together, an
+  /// overlapped pair as its F and B.
   std::map<OpKind, double> factors;
   std::vector<MeasuredCollective> collectives;
   std::optional<FittedConstants> constants;
   std::vector<std::string> sources;  ///< files that it was made of; for the reader
 
   [[nodiscard]] bool empty() const { return factors.empty() && collectives.empty() && !constants; }
-  [[nodiscard]] double factor(OpKind kind) const;
+  /// Of an action whose parts take what a model without factors says.
+  [[nodiscard]] double factor(const CostTable& model, const CostClass& action) const;
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
