@@ -20,6 +20,30 @@ Bytes per_rank(Bytes sum, int ranks) { return std::max<Bytes>(0, sum / ranks - 8
 
 }  // namespace
 
+bool pairs_save(const Workload& work) {
+  return work.model.experts > 0 || work.calibration.factors.contains(OpKind::overlap);
+}
+
+Workload with_min_factors(Workload work, bool overlaps) {
+  if (work.calibration.factors.empty()) return work;
+  std::map<OpKind, double>& factors = work.calibration.factors;
+  const auto given = [&](OpKind kind, double otherwise) {
+    const auto found = factors.find(kind);
+    return found == factors.end() ? otherwise : found->second;
+  };
+  const double forward = given(OpKind::forward, 1);
+  const double input = given(OpKind::backward_input, given(OpKind::backward, 1));
+  const double weight = given(OpKind::backward_weight, given(OpKind::backward, 1));
+  const double backward = given(OpKind::backward, std::max(input, weight));
+  const double parts = std::min({forward, input, weight, backward});
+  const double pair = overlaps ? given(OpKind::overlap, parts) : workload::kMaxFactor;
+  factors[OpKind::forward] = std::min(forward, pair);
+  // The F of a part of the vocabulary layers has their I.
+  factors[OpKind::backward_input] = std::min({forward, input, backward, pair});
+  factors[OpKind::backward_weight] = std::min({weight, backward, pair});
+  return work;
+}
+
 PlacedCosts::PlacedCosts(const Workload& work, std::shared_ptr<const Placement> placement,
                          AnalyticCosts costs)
     : placement_(std::move(placement)),
@@ -31,7 +55,7 @@ PlacedCosts::PlacedCosts(const Workload& work, std::shared_ptr<const Placement> 
   stages_.resize(as_size(pipeline.stages()));
   for (const StageId stage : pipeline.stage_ids())
     read_stage(stage, work.parallelism.recompute(stage) == Recompute::full);
-  if (has_experts_) read_pairs();
+  if (has_experts_ || !work.calibration.factors.empty()) read_pairs();  // rounded, if no less
   read_sizes();
 }
 
@@ -177,11 +201,14 @@ Nanoseconds PlacedCosts::step_of(const StepTimes& times) const {
 }
 
 LowerBound PlacedCosts::of_any_placement(int microbatches, bool overlaps) const {
-  Nanoseconds sum = 0;
+  Nanoseconds forward = 0;
+  Nanoseconds backward = 0;
   for (const StageCost& cost : stages_) {
-    const bool hides = overlaps && has_experts_;
-    sum = checked_add(sum, hides ? std::max(cost.plain_forward, cost.plain_backward) : cost.plain);
+    forward = checked_add(forward, cost.plain_forward);
+    backward = checked_add(backward, cost.plain_backward);
   }
+  const bool hides = overlaps && has_experts_;
+  Nanoseconds sum = hides ? std::max(forward, backward) : checked_add(forward, backward);
   sum = std::max<Nanoseconds>(0, sum - rounding_);
   Bytes kept = 0;
   Bytes gradients = 0;

@@ -17,6 +17,13 @@ struct LowerBound {
   Bytes peak = 0;
 };
 
+/// Whether F beside B can take less than both: an exchange with experts is hidden, or pairs were measured.
+[[nodiscard]] bool pairs_save(const Workload& work);
+
+/// The same work, where the factors of a calibration are those by which each part of F, I and W takes no
+/// longer than in any kind of action that may have it. `overlaps`: pairs of F and B among them.
+[[nodiscard]] Workload with_min_factors(Workload work, bool overlaps);
+
 /// Costs and sizes of a placement, looked up once.
 class PlacedCosts {
  public:
@@ -37,7 +44,7 @@ class PlacedCosts {
 
   /// Of every placement of this model on as many ranks: the work of a microbatch is the same however it is
   /// cut, and the busiest rank has no less than the mean.
-  /// Requires: a chain with a stage on each rank.
+  /// Requires: a chain with a stage on each rank, and costs of with_min_factors.
   [[nodiscard]] LowerBound of_any_placement(int microbatches, bool overlaps) const;
 
  private:

@@ -62,7 +62,7 @@ class PlanSearch {
       if (stopped()) return end(false);
       for (std::size_t r = 0; r < (space_.starts_with_none() ? 1 : space_.recomputes().size()); ++r) {
         add_parallelism(parallelism, r, false);
-        if (hides_exchange()) add_parallelism(parallelism, r, true);
+        if (pairs_save(request_.work)) add_parallelism(parallelism, r, true);
       }
     }
     if (made_ == 0 && plan_.counts.misfits == 0) {
@@ -138,9 +138,6 @@ class PlanSearch {
     queue_.push(std::move(node));
   }
 
-  /// Schedules that overlap F and B hide the exchange with experts, on one rank too: their bounds are others.
-  [[nodiscard]] bool hides_exchange() const { return request_.work.model.experts > 0; }
-
   void add_parallelism(const GpuParallelism& parallelism, std::size_t recompute, bool overlaps) {
     Node node{.overlaps = overlaps, .recompute = recompute};
     node.choice = {.nodes = parallelism.nodes,
@@ -148,7 +145,7 @@ class PlanSearch {
                    .checkpoints = space_.recomputes()[recompute].checkpoints};
     node.choice.parallelism.recompute = space_.recomputes()[recompute].stages;
     const auto& chain = chain_of(parallelism.parallelism.pipeline);
-    const Workload work = workload_of(request_, node.choice);
+    const Workload work = with_min_factors(workload_of(request_, node.choice), overlaps);
     auto costs = analytic_costs(work, chain->pipeline);
     if (!costs) {
       refusal_ = costs.error();
@@ -207,7 +204,7 @@ class PlanSearch {
     opened_.clear();
     const auto& placed =
         placements_.of(space_, node.choice.parallelism.pipeline, node.choice.parallelism.microbatches());
-    const auto overlaps = hides_exchange() ? std::optional(node.overlaps) : std::nullopt;
+    const auto overlaps = pairs_save(request_.work) ? std::optional(node.overlaps) : std::nullopt;
     for (BoundedPlan& plan : bounded_plans({request_, space_, node.choice, placed, overlaps}))
       add_plan(std::move(plan));
     find_first();

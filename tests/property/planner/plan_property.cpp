@@ -14,6 +14,17 @@ T one_of(const std::vector<T>& values) {
   return *rc::gen::elementOf(values);
 }
 
+/// Factors of some kinds of actions, as measured costs have them.
+Calibration any_calibration() {
+  Calibration calibration;
+  for (const OpKind kind : {OpKind::forward, OpKind::backward, OpKind::backward_input,
+                            OpKind::backward_weight, OpKind::recompute, OpKind::overlap}) {
+    if (*rc::gen::arbitrary<bool>())
+      calibration.factors[kind] = one_of<double>({0.5, 0.83, 0.97, 1.02, 1.3, 2.5});
+  }
+  return calibration;
+}
+
 /// A model of a few layers, on a few GPUs whose memory may be too small for some plans or for all.
 PlanRequest any_problem() {
   PlanRequest request;
@@ -27,6 +38,7 @@ PlanRequest any_problem() {
   request.work.cluster.gpu.memory_bytes = Bytes{*rc::gen::inRange(8, 60)} * 1'000'000'000;
   request.work.stack =
       *stack_from_name(one_of<std::string>({"megatron-core", "torchtitan", "deepspeed", "megatron-bridge"}));
+  if (*rc::gen::arbitrary<bool>()) request.work.calibration = any_calibration();
   request.work.whole_step = *rc::gen::arbitrary<bool>();
   request.work.parallelism.global_batch_size = one_of<int>({4, 6, 8});
   request.fixed = {{"microbatch-size", {"1", "2"}}, {"cp", {"1"}}};

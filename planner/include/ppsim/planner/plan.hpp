@@ -108,7 +108,7 @@ struct Plan {
 };
 
 /// The best plans of all there are: a best-first search over bounds that no plan of a group is below, so
-/// none is left out that would be among them. With the factors of a calibration that is not proved.
+/// none is left out that would be among them.
 ///
 /// A bound on the step is the largest, over the ranks, of the sum of the way of the first microbatch to the
 /// rank, the computation of the rank, and the way back of the last gradient or its reduction; plus the
