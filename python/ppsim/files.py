@@ -15,24 +15,44 @@ Ir = _core.Schedule | _core.Program
 
 @checked
 def read(
-    path: str | os.PathLike[str], *, dialect: str = "auto", communicators: str = "per-edge"
+    path: str | os.PathLike[str], *, dialect: str = "auto", communicators: str | None = None
 ) -> _core.Schedule | _core.Program:
     """A native JSON file, or a PyTorch CSV: compute_only is a Schedule, compute_comms a Program.
 
     dialect: alphabet of a CSV: torch, legacy (before PR 138886: B is the input gradient, BW the full
     backward) or zero-bubble; auto: torch, or legacy for what is a schedule in that one alone
-    communicators: of a compute_comms CSV, which names none: per-rank, per-pair, per-edge or per-stage-edge
-    Raises FileError with row and column, IllFormed where the rows are no schedule.
+    communicators: of a compute_comms CSV, which names none, per-edge by default, or of a Program in place of its own:
+    per-rank, per-pair, per-edge or per-stage-edge
+    Raises FileError with row and column, IllFormed where the rows are no schedule; Error for a dialect of what is no
+    CSV, and for communicators of a Schedule.
     """
-    return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, communicators))
+    return with_communicators(read_for(path, dialect, communicators), communicators)
 
 
 @checked
 def read_text(
-    text: str, *, name: str = "<text>", dialect: str = "auto", communicators: str = "per-edge"
+    text: str, *, name: str = "<text>", dialect: str = "auto", communicators: str | None = None
 ) -> _core.Schedule | _core.Program:
     """The same from a text; `name` is the file in messages."""
-    return _in_dialect(dialect, lambda known: _core.read_text(text, name, known, communicators))
+    return with_communicators(read_text_for(text, name, dialect, communicators), communicators)
+
+
+def read_for(path: str | os.PathLike[str], dialect: str, communicators: str | None) -> Ir:
+    """What a file has, a CSV under these communicators; what has its own keeps them."""
+    return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, communicators or "per-edge"))
+
+
+def read_text_for(text: str, name: str, dialect: str, communicators: str | None) -> Ir:
+    return _in_dialect(dialect, lambda known: _core.read_text(text, name, known, communicators or "per-edge"))
+
+
+def with_communicators(value: Ir, communicators: str | None) -> Ir:
+    """A Program with the communicators that are named, if any. Raises Error where a Schedule is to have some."""
+    if communicators is None:
+        return value
+    if isinstance(value, _core.Schedule):
+        raise Error("a Schedule has no communicators", found=f"communicators={communicators!r}", expected="a Program")
+    return value.with_communicators(communicators)
 
 
 def _in_dialect(dialect: str, reader: Callable[[str], Ir]) -> Ir:
@@ -43,7 +63,7 @@ def _in_dialect(dialect: str, reader: Callable[[str], Ir]) -> Ir:
     except (FileError, IllFormed) as wrong:
         try:
             return reader("legacy")
-        except (FileError, IllFormed):
+        except Error:
             raise wrong from None
 
 

@@ -14,6 +14,7 @@
 #include "pictures.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/concatenated.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/tied_ends.hpp"
@@ -66,16 +67,21 @@ std::vector<int> placement_of(const Pipeline& pipeline) {
   return ranks;
 }
 
-Ir read_ir(const std::string& path, const std::string& dialect, const std::string& communicators) {
-  const std::string text = value_of(read_text_file(path));
-  return value_of(ir_from_text(
-      text, path, {value_of(dialect_from_name(dialect)), value_of(policy_from_name(communicators))}));
-}
-
+/// Errors: throws CoreError, for a dialect of what is no CSV, too.
 Ir ir_of_text(const std::string& text, const std::string& name, const std::string& dialect,
               const std::string& communicators) {
-  return value_of(ir_from_text(
-      text, name, {value_of(dialect_from_name(dialect)), value_of(policy_from_name(communicators))}));
+  const CsvDialect known = value_of(dialect_from_name(dialect));
+  if (known != CsvDialect::torch && is_native_json(text, name)) {
+    throw CoreError({ErrorCode::bad_argument,
+                     "a dialect is the alphabet of a CSV",
+                     {.found = concatenated("dialect=\"", dialect, "\" with ", name),
+                      .expected = "a CSV, or no dialect"}});
+  }
+  return value_of(ir_from_text(text, name, {known, value_of(policy_from_name(communicators))}));
+}
+
+Ir read_ir(const std::string& path, const std::string& dialect, const std::string& communicators) {
+  return ir_of_text(value_of(read_text_file(path)), path, dialect, communicators);
 }
 
 /// The functions that python/ppsim/lowering.py calls.

@@ -120,6 +120,26 @@ def test_a_file_that_cannot_be_read_says_where():
         ppsim.read("missing.csv")
 
 
+def test_what_a_file_cannot_have_is_refused(tmp_path):
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=2)
+    program = ppsim.lower(schedule)
+    ppsim.write(schedule, tmp_path / "schedule.json")
+    ppsim.write(program, tmp_path / "program.json")
+    ppsim.write(program, tmp_path / "program.csv")
+    for name in ("program.json", "program.csv"):
+        for policy in ("per-rank", "per-pair"):
+            assert ppsim.read(tmp_path / name, communicators=policy) == program.with_communicators(policy)
+    with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
+        ppsim.read(tmp_path / "schedule.json", communicators="per-rank")
+    for dialect in ("legacy", "zero-bubble"):
+        with pytest.raises(ppsim.Error, match=f'alphabet of a CSV .found dialect="{dialect}" with '):
+            ppsim.read_text(schedule.to_json(), dialect=dialect)
+    assert ppsim.read(tmp_path / "schedule.json", dialect="torch") == schedule
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(ppsim.FileError, match="broken.json"):
+        ppsim.read(tmp_path / "broken.json")
+
+
 def test_exceptions_pickle():
     with pytest.raises(ppsim.Error) as caught:
         ppsim.generate("1f1b", ranks=0, microbatches=1)

@@ -72,14 +72,20 @@ def test_a_program_is_checked_with_the_communicators_that_are_named(tmp_path):
         with pytest.raises(ppsim.Error, match="unknown"):
             ppsim.torch.check(given, communicators="junk")
     assert ppsim.torch.program(program, communicators="per-rank") == program.with_communicators("per-rank")
-    with pytest.raises(ppsim.Error, match="a dialect is that of a file"):
+    with pytest.raises(ppsim.Error, match="a dialect is the alphabet of a CSV"):
         ppsim.torch.program(program, dialect="legacy")
     for target in (None, "torch-2.15"):
         for given in (program, ppsim.generate("1f1b", ranks=4, microbatches=8), {"parallelism": {}}):
-            with pytest.raises(ppsim.Error, match="a dialect is that of a file"):
+            with pytest.raises(ppsim.Error, match="a dialect is the alphabet of a CSV"):
                 ppsim.torch.check(given, target=target, dialect="legacy")
-    with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
-        ppsim.torch.program(ppsim.generate("1f1b", ranks=4, microbatches=8), communicators="per-rank")
+    rows = {0: ["0F0", "0B0"]}
+    for given in (ppsim.generate("1f1b", ranks=4, microbatches=8), rows):
+        with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
+            ppsim.torch.program(given, communicators="per-rank")
+    assert ppsim.torch.check(rows, communicators="per-rank"), "which lowers it"
+    assert ppsim.torch.program(tmp_path / "program.json", communicators="per-rank").communicators == ["world"]
+    with pytest.raises(ppsim.Error, match="alphabet of a CSV .found dialect=.legacy. with .*program.json"):
+        ppsim.torch.program(tmp_path / "program.json", dialect="legacy")
     with pytest.raises(ppsim.Error, match="layers are those of a job"):
         ppsim.torch.check(program, layers=4)
     with pytest.raises(ppsim.Error, match="a target decides this"):

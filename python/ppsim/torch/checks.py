@@ -12,13 +12,15 @@ from ppsim._native import _core
 from ppsim.annotations import github
 from ppsim.arguments import checked, text
 from ppsim.errors import Error
-from ppsim.files import read, read_text
+from ppsim.files import read_for, read_text_for, with_communicators
 from ppsim.targets import check_alone, load, load_text, program_for, targets
 from ppsim.torch.jobs import is_job, read_job
 from ppsim.verification import Verdict, proved, verify
 
 #: Rank to its actions, as a schedule of torch.distributed.pipelining has it; None is an idle cell.
 PipelineOrder = Mapping[int, Sequence[Any]]
+#: The file of an order in messages.
+_ORDER = "<pipeline_order>"
 
 
 @checked
@@ -37,7 +39,7 @@ def program(
     A Schedule or Program of ppsim stays what it is; with a target it is what ppsim.targets.program_for makes of it.
 
     dialect: of a CSV or an order, as in ppsim.read; target: as that release loads it, in its own alphabet
-    communicators: of a CSV or an order with transfers, as in ppsim.read, or of a Program in place of its own
+    communicators: of a CSV or an order with transfers, or of a Program in place of its own, as in ppsim.read
     layers: transformer layers of the model, for a job with pipeline_parallel_layers_per_stage
     Raises FileError naming rank and action that cannot be read; IllFormed for what is no schedule; Error with
     the code refused for what the target would not load.
@@ -45,21 +47,16 @@ def program(
     _check_dialect(dialect, schedule)
     if is_job(schedule):
         job = read_job(schedule, layers=layers, target=target or targets()[0])
-        return _known(job.checked(), communicators=communicators, target=None)
+        return with_communicators(job.checked(), communicators)
     _check_no_job(layers)
+    if target is None:
+        return with_communicators(_loaded(schedule, dialect, communicators), communicators)
     if isinstance(schedule, _core.Schedule | _core.Program):
-        return _known(schedule, communicators=communicators, target=target)
+        return program_for(schedule, target=target, communicators=communicators)
     check_alone(target, dialect=None if dialect == "torch" else dialect)
     if isinstance(schedule, str | pathlib.PurePath):
-        if target is not None:
-            return load(text("schedule", os.fspath(schedule)), target=target, communicators=communicators)
-        return read(os.fspath(schedule), dialect=dialect, communicators=communicators or "per-edge")
-    order = _order_of(schedule)
-    rows = [",".join(_cell(action) for action in order[rank]) for rank in range(len(order))]
-    cells = "\n".join(rows) + "\n"
-    if target is not None:
-        return load_text(cells, name="<pipeline_order>", target=target, communicators=communicators)
-    return read_text(cells, name="<pipeline_order>", dialect=dialect, communicators=communicators or "per-edge")
+        return load(text("schedule", os.fspath(schedule)), target=target, communicators=communicators)
+    return load_text(_cells_of(schedule), name=_ORDER, target=target, communicators=communicators)
 
 
 @checked
@@ -120,33 +117,34 @@ def _checked(
         verdict = verify(known, target=target, transport=transport, communicators=communicators, **options)
         return proved(replace(verdict, about=about))
     usual = communicators or "per-pair"
-    known = schedule
-    if not isinstance(schedule, _core.Schedule | _core.Program):
-        known = program(schedule, dialect=loading["dialect"], communicators=usual)
+    known = _loaded(schedule, loading["dialect"], usual)
     asked = usual if isinstance(known, _core.Schedule) else communicators  # a Program has its own
     return proved(verify(known, transport=transport, communicators=asked, **options))
 
 
-def _known(
-    schedule: _core.Schedule | _core.Program, *, communicators: str | None, target: str | None
-) -> _core.Schedule | _core.Program:
-    if target is not None:
-        return program_for(schedule, target=target, communicators=communicators)
-    if communicators is None:
+def _loaded(schedule: Any, dialect: str, communicators: str | None) -> _core.Schedule | _core.Program:
+    """What `program` takes but a job, in no target: under these communicators where it has none of its own."""
+    if isinstance(schedule, _core.Schedule | _core.Program):
         return schedule
-    if isinstance(schedule, _core.Schedule):
-        raise Error("a Schedule has no communicators", found=f"communicators={communicators!r}", expected="a Program")
-    return schedule.with_communicators(communicators)
+    if isinstance(schedule, str | pathlib.PurePath):
+        return read_for(text("schedule", os.fspath(schedule)), dialect, communicators)
+    return read_text_for(_cells_of(schedule), _ORDER, dialect, communicators)
 
 
 def _check_dialect(dialect: str, schedule: Any) -> None:
     if dialect != "torch" and (is_job(schedule) or isinstance(schedule, _core.Schedule | _core.Program)):
-        raise Error("a dialect is that of a file", found=f"dialect={dialect!r}, {schedule!r}", expected="a CSV")
+        named = schedule if isinstance(schedule, str | pathlib.PurePath) else type(schedule).__name__
+        raise Error("a dialect is the alphabet of a CSV", found=f"dialect={dialect!r} with {named}", expected="a CSV")
 
 
 def _check_no_job(layers: int | None) -> None:
     if layers is not None:
         raise Error("layers are those of a job", found=f"layers={layers}", expected="a job config of torchtitan")
+
+
+def _cells_of(schedule: Any) -> str:
+    order = _order_of(schedule)
+    return "".join(",".join(_cell(action) for action in order[rank]) + "\n" for rank in range(len(order)))
 
 
 def _order_of(schedule: Any) -> PipelineOrder:
