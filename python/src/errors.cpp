@@ -47,8 +47,12 @@ std::string given_text(const GivenText& given, const std::string& name) {
 int given_count(const GivenCount& given, const std::string& name) {
   constexpr const char* kCounts = "a whole number of 32 bits";
   if (int count = 0; nb::try_cast(given.value, count)) return count;
-  if (!nb::isinstance<nb::int_>(given.value)) return given_value<int>(given.value, name, kCounts);
-  const std::string found = nb::cast<std::string>(nb::repr(given.value));
+  const nb::object whole = nb::steal(PyNumber_Index(given.value.ptr()));
+  if (!whole.is_valid()) {
+    PyErr_Clear();
+    return given_value<int>(given.value, name, kCounts);
+  }
+  const std::string found = nb::cast<std::string>(nb::str(whole));
   throw CoreError(
       {ErrorCode::bad_argument, name + " is out of range", {.found = found, .expected = kCounts}});
 }

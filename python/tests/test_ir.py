@@ -153,6 +153,7 @@ def test_exceptions_pickle():
     [
         ("or --dialect legacy", 'or dialect="legacy"'),
         ("--for torch-2.15.", 'target="torch-2.15".'),
+        ("--ranks P --microbatches M, --ranks Pa", "ranks=P microbatches=M, ranks= Pa"),
         ("--activation-limit, --memory-limit", "activation_limit=, memory_limit="),
         ("more nodes or --fix fsdp=on", "more nodes or fixed= fsdp=on"),
         ("my--model and my--x", "my--model and my--x"),

@@ -218,7 +218,7 @@ Expected<void> find_factors(const Durations& durations, const CostTable& model, 
       return make_error(
           ErrorCode::bad_argument, "the traces are not of this model on this cluster",
           {.found = concatenated(info(kind).text, " takes ", *ratio, " times what the model says"),
-           .expected = "a factor of 0.1 to 10; --costs-out needs no model"});
+           .expected = "a factor of 0.1 to 10, or measured costs without a model"});
     }
     calibration.factors[kind] = *ratio;
   }
