@@ -65,7 +65,7 @@ uneven=(--model llama3-8b --cluster dgx-h100 --nodes 1 --global-batch-size 64 --
 expect_exit 0 plan "${uneven[@]}" --fix schedule=1f1b --fix layout=auto --emit megatron
 has "--pipeline-model-parallel-layout 'Et*4|(t*4|)*4,t*5|t*5|ttL'"
 has "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
-expect_out "Megatron-LM recomputes layer by layer, and keeps the input of every layer"
+grep -qE "Megatron-LM recomputes layer by layer, and keeps the input of every layer: [0-9.]+ s, [0-9.]+ GB$" stdout || fail "no price of layers"
 expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
 has_not "layer by layer"
 for framework in torchtitan maxtext; do
@@ -77,6 +77,13 @@ expect_exit 0 plan "${full[@]/pp=2/pp=8}" --fix schedule=gpipe --fix layout=even
 has_not "layer by layer"
 expect_exit 0 plan "${mixture[@]/recompute=none/recompute=full}" --fix ep=1 --fix schedule=1f1b --emit torchtitan
 has "# costed as recompute of a whole stage at once; torchtitan recomputes layer by layer, and keeps the input of every layer"
+
+# What fits as a whole stage and not layer by layer is not written.
+expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --fix layout=even --json
+spare=$(python3 -c 'import json; d = json.load(open("stdout"))["plans"][0]; print(d["memory_limit_bytes"] - d["peak_bytes"])')
+expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --fix layout=even --min-spare-memory "${spare}B" --json
+expect_refusal "MaxText recomputes layer by layer, and keeps the input of every layer" " GB of 80 GB" \
+  "${full[@]}" --fix schedule=gpipe --fix layout=even --min-spare-memory "${spare}B" --emit maxtext
 
 # Recompute layer by layer is what frameworks call full, and simulate calls nothing_saveable.
 layers=("${full[@]/recompute=full/recompute=nothing_saveable}")

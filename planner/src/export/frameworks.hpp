@@ -15,6 +15,7 @@ namespace ppsim::planner::exporting {
 
 /// A plan and the workload that it was costed for.
 struct CostedPlan {
+  const PlanRequest& request;
   const PlanRow& row;
   const Workload& work;
 
@@ -40,9 +41,10 @@ struct CostedPlan {
 [[nodiscard]] std::string left_out(const CostedPlan& plan);
 
 /// A comment: the framework recomputes layer by layer, which holds what one layer needs instead of what a
-/// stage needs, and keeps the input of every layer of each live microbatch instead of that of the stage.
-/// Empty where no stage has several layers.
-[[nodiscard]] std::string layerwise_recompute(const CostedPlan& plan, const std::string& framework);
+/// stage needs, and keeps the input of every layer of each live microbatch instead of that of the stage. It
+/// says what that takes, where it is priced. Empty where no stage has several layers.
+/// Errors: refused where it does not fit.
+[[nodiscard]] Expected<std::string> layerwise_recompute(const CostedPlan& plan, const std::string& framework);
 
 /// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);

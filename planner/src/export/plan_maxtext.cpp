@@ -107,10 +107,14 @@ std::string stages(const CostedPlan& plan) {
 }
 
 /// MaxText makes a checkpoint of every layer, whatever the policy, and has none that keeps everything.
-std::string remat_policy(const CostedPlan& plan) {
+Expected<std::string> remat_policy(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
   if (plan.recomputes_layers()) return "remat_policy: full\n";
-  if (recompute.any(Recompute::full)) return "remat_policy: full\n" + layerwise_recompute(plan, "MaxText");
+  if (recompute.any(Recompute::full)) {
+    return layerwise_recompute(plan, "MaxText").map([](const std::string& comment) {
+      return "remat_policy: full\n" + comment;
+    });
+  }
   const std::string wanted = recompute.any(Recompute::selective) ? "selective" : "none";
   return "remat_policy: minimal_with_context\n# not written: recompute " + wanted +
          "; this policy keeps all products and makes again what is between them\n";
@@ -126,7 +130,8 @@ Expected<std::string> maxtext_settings(const CostedPlan& plan) {
   text << mesh(plan);
   if (!parallelism.sharded_parameters && plan.work.stack.sharded_optimizer && parallelism.data > 1)
     text << "shard_optimizer_over_data: true\n";
-  text << batch(plan) << stages(plan) << remat_policy(plan);
+  PPSIM_ASSIGN_OR_RETURN(const auto remat, remat_policy(plan));
+  text << batch(plan) << stages(plan) << remat;
   if (parallelism.tensor > 1 && plan.has_whole_experts())
     text << "# not written: experts that are whole on a GPU, which MaxText splits over tp as well\n";
   if (parallelism.pipeline > 1 && schedule != "gpipe" && schedule != "looped-bfs")

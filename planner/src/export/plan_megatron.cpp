@@ -53,14 +53,18 @@ std::optional<std::int64_t> layers_of_stages(const PipelineLayout& layout) {
 
 /// Full recompute keeps the input of a stage, so a stage is one chunk of layers. Megatron-LM has one size of
 /// chunk for all stages and fails where a stage is no multiple of it.
-std::string recompute_flags(const CostedPlan& plan) {
+Expected<std::string> recompute_flags(const CostedPlan& plan) {
   const StageRecompute& recompute = plan.parallelism().recompute;
   const std::string chunks =
       "--recompute-granularity full --recompute-method uniform --recompute-num-layers ";
   if (plan.recomputes_layers()) return chunks + "1\n";
   if (recompute.any(Recompute::full)) {
     const std::optional<std::int64_t> layers = layers_of_stages(plan.row.layout);
-    if (!layers) return chunks + "1\n" + layerwise_recompute(plan, "Megatron-LM");
+    if (!layers) {
+      return layerwise_recompute(plan, "Megatron-LM").map([&](const std::string& comment) {
+        return chunks + "1\n" + comment;
+      });
+    }
     return chunks + std::to_string(*layers) + "\n";
   }
   return recompute.any(Recompute::selective) ? selective_flags(plan) : "";
@@ -86,11 +90,12 @@ Expected<std::string> megatron_settings(const CostedPlan& plan) {
   PPSIM_RETURN_IF_ERROR(check_interleaving(plan));
   const Parallelism& parallelism = plan.parallelism();
   const std::string& schedule = plan.row.choice.schedule;
+  PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_flags(plan));
   std::ostringstream text;
   text << parallel_flags(plan) << "--micro-batch-size " << parallelism.microbatch_size << '\n'
        << "--global-batch-size " << parallelism.global_batch_size << '\n';
   if (parallelism.tensor > 1) text << "--sequence-parallel\n";
-  text << recompute_flags(plan);
+  text << recompute;
   text << "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n";
   text << "--bf16\n";
   if (schedule != "interleaved-1f1b" && schedule != "1f1b") {

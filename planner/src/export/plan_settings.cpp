@@ -1,21 +1,40 @@
 #include "ppsim/planner/plan_settings.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "frameworks.hpp"
 #include "plan/row.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/text/as_text.hpp"
 
 namespace ppsim::planner {
+namespace {
 
-std::string exporting::layerwise_recompute(const CostedPlan& plan, const std::string& framework) {
+std::string gigabytes(Bytes bytes) {
+  return as_text(std::round(static_cast<double>(bytes) / 1e7) / 100) + " GB";
+}
+
+}  // namespace
+
+Expected<std::string> exporting::layerwise_recompute(const CostedPlan& plan, const std::string& framework) {
   const auto has_several = [](const StageContents& stage) { return stage.layers > 1; };
   if (std::ranges::none_of(plan.row.layout.stages, has_several)) return "";
-  Workload work = plan.work;
-  work.stack.checkpoints = checkpoint_policy_from_name("nothing_saveable");
-  return "# costed as recompute of a whole stage at once; " + framework +
-         " recomputes layer by layer, and keeps the input of every layer" +
-         (workload::check_checkpoints(work) ? ": --fix recompute=nothing_saveable costs that" : "") + "\n";
+  const std::string does = framework + " recomputes layer by layer, and keeps the input of every layer";
+  const std::string comment = "# costed as recompute of a whole stage at once; " + does;
+  PlanChoice layers = plan.row.choice;
+  layers.parallelism.recompute = Recompute::none;
+  layers.checkpoints = checkpoint_policy_from_name("nothing_saveable");
+  const auto step = evaluate_choice(plan.request, layers, &plan.row.layout);
+  if (!step) return comment + "\n";  // not priced, for mixtures of experts
+  const PlanRow row = row_of(*step, layers);
+  const std::string memory = gigabytes(row.peak_bytes);
+  if (row.spare_bytes() < plan.request.min_spare_bytes) {
+    return refusal(does, "--fix recompute=nothing_saveable, or less memory",
+                   memory + " of " + gigabytes(row.memory_limit));
+  }
+  return comment + ": " + as_text(std::round(static_cast<double>(row.step) / 1e6) / 1e3) + " s" + ", " +
+         memory + "\n";
 }
 
 std::string exporting::left_out(const CostedPlan& plan) {
@@ -34,7 +53,7 @@ Expected<void> exporting::check_key_heads(const CostedPlan& plan, const std::str
 
 Expected<std::string> plan_settings(Framework framework, const PlanRequest& request, const PlanRow& row) {
   const Workload work = workload_of(request, row.choice);
-  const exporting::CostedPlan plan{row, work};
+  const exporting::CostedPlan plan{request, row, work};
   switch (framework) {
     case Framework::torchtitan:
       return exporting::torchtitan_settings(plan);

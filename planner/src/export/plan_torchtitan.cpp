@@ -93,8 +93,9 @@ Expected<std::string> torchtitan_settings(const CostedPlan& plan) {
                      : parallelism.recompute.any(Recompute::selective) ? "selective"
                                                                        : "none";
   text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
-  if (whole_stages) text << layerwise_recompute(plan, "torchtitan");
-  return text.str();
+  if (!whole_stages) return text.str();
+  PPSIM_ASSIGN_OR_RETURN(const auto comment, layerwise_recompute(plan, "torchtitan"));
+  return text.str() + comment;
 }
 
 }  // namespace ppsim::planner::exporting

@@ -15,8 +15,10 @@ Expected<TransportCapabilities> transport_of(const PlanRequest& request, const P
 }
 
 /// The Program of a choice and its costs. Errors: those of check_parallelism and costed_program.
-Expected<CostedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
-  const Workload work = workload_of(request, choice);
+Expected<CostedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice,
+                                          const PipelineLayout* layout = nullptr) {
+  Workload work = workload_of(request, choice);
+  if (layout != nullptr) work.layout = *layout;
   PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
   return costed_program(work, choice.schedule, choice.chunks);
 }
@@ -44,9 +46,10 @@ Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
   return work;
 }
 
-Expected<SimulatedStep> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
+Expected<SimulatedStep> evaluate_choice(const PlanRequest& request, const PlanChoice& choice,
+                                        const PipelineLayout* layout) {
   PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.parallelism));
-  PPSIM_ASSIGN_OR_RETURN(auto planned, program_of_choice(request, choice));
+  PPSIM_ASSIGN_OR_RETURN(auto planned, program_of_choice(request, choice, layout));
   const EdgeMemory of_edge = edge_memory(request.transport);
   auto step = evaluate(choice.schedule, std::move(planned.program), std::move(planned.costs), capabilities);
   if (step && of_edge != EdgeMemory())
