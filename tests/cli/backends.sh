@@ -21,6 +21,11 @@ EOF
 grep -q '"overlay":true' both.html || fail "no overlay"
 expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1 --compare
 expect_out "idle, nothing in flight"
+expect_out "memory: unknown, the costs have no sizes"
+expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1 --json
+for key in high_water_bytes pool_bytes proved_bytes; do
+  expect_json "d['$key'] is None and all(rank['$key'] is None for rank in d['per_rank'])"
+done
 
 # A run leaves the arithmetic of padding out, and says so; an emulated one takes its time.
 expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2

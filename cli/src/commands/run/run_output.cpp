@@ -89,8 +89,15 @@ std::vector<double> losses_of(const RunReport& report) {
 
 Json or_null(const std::optional<Nanoseconds>& time) { return time ? Json(*time) : Json(); }
 
+/// False for emulated ranks whose costs have no sizes.
+bool has_sizes(const VerifiedRun& run) { return largest(run.run.pool_bytes) > 0; }
+
+Json memory_json(const VerifiedRun& run, Bytes bytes) { return has_sizes(run) ? Json(bytes) : Json(); }
+
 /// `bytes`, or null where nobody looked.
-Json high_water_json(const VerifiedRun& run, Bytes bytes) { return run.timed() ? Json(bytes) : Json(); }
+Json high_water_json(const VerifiedRun& run, Bytes bytes) {
+  return run.timed() ? memory_json(run, bytes) : Json();
+}
 
 Json idle_json(const IdleSplit& split) {
   return {{"busy", split.busy},
@@ -149,6 +156,10 @@ void print_comparison(const RunReport& report) {
 
 void print_memory(const RunReport& report) {
   const VerifiedRun& result = report.run;
+  if (!has_sizes(result)) {
+    std::cout << "memory: unknown, the costs have no sizes\n";
+    return;
+  }
   TextTable rows = {{"rank", "high water", "proved worst case", "pool"}};
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
     rows.push_back({std::to_string(r),
@@ -311,7 +322,7 @@ Json run_json(const RunReport& report) {
                  {"repeated_step_ns", or_null(result.repeated_step_ns)},
                  {"steps_ns", result.run.step_ns},
                  {"losses", losses_of(report)},
-                 {"pool_bytes", largest(result.run.pool_bytes)},
+                 {"pool_bytes", memory_json(result, largest(result.run.pool_bytes))},
                  {"high_water_bytes", high_water_json(result, largest(result.run.high_water_bytes))},
                  {"proved_bytes", nullptr},
                  {"backend", report.backend},
@@ -324,7 +335,8 @@ Json run_json(const RunReport& report) {
   if (result.certificate) object["proved_transport"] = transport_name(*result.certificate);
   if (is_disturbed(report)) object["jitter"] = jitter_json(report);
   if (report.given_costs) object["free_of_cost"] = free_kinds(result.costs, report.program);
-  if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
+  if (!result.proved_bytes.empty())
+    object["proved_bytes"] = memory_json(result, largest(result.proved_bytes));
   if (result.max_abs_difference) {
     object["gradients_equal"] = *result.gradients == GradientVerdict::equal;
     object["max_abs_difference"] = *result.max_abs_difference;
@@ -334,8 +346,8 @@ Json run_json(const RunReport& report) {
   if (!result.gradients_hash.empty()) object["gradients_hash"] = result.gradients_hash;
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
     Json rank = {{"high_water_bytes", high_water_json(result, result.run.high_water_bytes.items()[r])},
-                 {"pool_bytes", result.run.pool_bytes.items()[r]}};
-    if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
+                 {"pool_bytes", memory_json(result, result.run.pool_bytes.items()[r])}};
+    if (!result.proved_bytes.empty()) rank["proved_bytes"] = memory_json(result, result.proved_bytes[r]);
     object["per_rank"].push_back(std::move(rank));
   }
   if (!report.kernels.empty()) object["kernels"] = report.kernels;
