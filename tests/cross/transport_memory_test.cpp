@@ -21,9 +21,9 @@
 namespace ppsim::test::transport_memory_test {
 namespace {
 
-constexpr int kShards = 4;
+constexpr int kShards = 8;
 constexpr std::size_t kMaxStates = 30'000;
-std::size_t programs_per_shard() { return exhaustive() ? 20'000 : 600; }
+std::size_t programs_per_shard() { return exhaustive() ? 10'000 : 300; }
 
 /// The promises of a transport, and its record in the library.
 struct Promise {

@@ -1,5 +1,6 @@
-"""Whether a document is what a JSON schema says, for the keywords that our schemas use; and whether the schema names
-every key that the document has: check_schema.py SCHEMA <DOCUMENT. Prints the first violation, exit 1."""
+"""Whether documents are what JSON schemas say, for the keywords that our schemas use; and whether the schemas name
+every key that the documents have. Reads a line for each: the files of a schema and a document, and what made it. Prints
+the first violation, exit 1."""
 
 import json
 import sys
@@ -41,5 +42,7 @@ def check_object(value, schema, path):
         check(item, inner, f"{path}/{key}")
 
 
-with open(sys.argv[1]) as file:
-    check(json.load(sys.stdin), json.load(file), "")
+for line in sys.stdin:
+    names, made = line.rstrip("\n").split("\t")
+    schema, document = (json.load(open(name)) for name in names.split())
+    check(document, schema, made + ": ")
