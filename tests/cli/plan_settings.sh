@@ -68,21 +68,25 @@ has "--recompute-granularity full --recompute-method uniform --recompute-num-lay
 grep -qE "Megatron-LM recomputes layer by layer, and keeps the input of every layer: [0-9.]+ s, [0-9.]+ GB$" stdout || fail "no price of layers"
 expect_exit 0 plan "${full[@]}" --fix schedule=1f1b --fix layout=even --emit megatron
 has_not "layer by layer"
+# The price is that of the same plan layer by layer.
+expect_exit 0 plan "${full[@]/recompute=full/recompute=nothing_saveable}" --fix schedule=gpipe --fix layout=even --json
+price=$(python3 -c 'import json; d = json.load(open("stdout"))["plans"][0]; print("%g s, %g GB" % (round(d["step_ns"] / 1e9, 3), round(d["peak_bytes"] / 1e9, 2)))')
 for framework in torchtitan maxtext; do
-  expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --emit "$framework"
-  expect_out "# costed as recompute of a whole stage at once"
+  expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --fix layout=even --emit "$framework"
+  expect_out "# costed as recompute of a whole stage at once; "
+  expect_out " recomputes layer by layer, and keeps the input of every layer: $price"
 done
 
 expect_exit 0 plan "${full[@]/pp=2/pp=8}" --fix schedule=gpipe --fix layout=even --emit torchtitan
 has_not "layer by layer"
 expect_exit 0 plan "${mixture[@]/recompute=none/recompute=full}" --fix ep=1 --fix schedule=1f1b --emit torchtitan
-has "# costed as recompute of a whole stage at once; torchtitan recomputes layer by layer, and keeps the input of every layer"
+has "# costed as recompute of a whole stage at once; torchtitan recomputes layer by layer, and keeps the input of every layer, which is not priced"
 
 # What fits as a whole stage and not layer by layer is not written.
 expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --fix layout=even --json
 spare=$(python3 -c 'import json; d = json.load(open("stdout"))["plans"][0]; print(d["memory_limit_bytes"] - d["peak_bytes"])')
 expect_exit 0 plan "${full[@]}" --fix schedule=gpipe --fix layout=even --min-spare-memory "${spare}B" --json
-expect_refusal "MaxText recomputes layer by layer, and keeps the input of every layer" " GB of 80 GB" \
+expect_refusal "MaxText recomputes layer by layer, and keeps the input of every layer" " GB, which --min-spare-memory leaves" \
   "${full[@]}" --fix schedule=gpipe --fix layout=even --min-spare-memory "${spare}B" --emit maxtext
 
 # Recompute layer by layer is what frameworks call full, and simulate calls nothing_saveable.

@@ -23,15 +23,18 @@ Expected<std::string> exporting::layerwise_recompute(const CostedPlan& plan, con
   const std::string does = framework + " recomputes layer by layer, and keeps the input of every layer";
   const std::string comment = "# costed as recompute of a whole stage at once; " + does;
   PlanChoice layers = plan.row.choice;
-  layers.parallelism.recompute = Recompute::none;
+  layers.parallelism.recompute = Recompute::selective;  // by the policy
   layers.checkpoints = checkpoint_policy_from_name("nothing_saveable");
-  const auto step = evaluate_choice(plan.request, layers, &plan.row.layout);
-  if (!step) return comment + "\n";  // not priced, for mixtures of experts
-  const PlanRow row = row_of(*step, layers);
+  if (!workload::check_checkpoints(workload_of(plan.request, layers)))
+    return comment + ", which is not priced\n";
+  PPSIM_ASSIGN_OR_RETURN(const auto step, evaluate_choice(plan.request, layers, &plan.row.layout));
+  const PlanRow row = row_of(step, layers);
   const std::string memory = gigabytes(row.peak_bytes);
-  if (row.spare_bytes() < plan.request.min_spare_bytes) {
+  const Bytes spare = plan.request.min_spare_bytes;
+  if (row.spare_bytes() < spare) {
     return refusal(does, "--fix recompute=nothing_saveable, or less memory",
-                   memory + " of " + gigabytes(row.memory_limit));
+                   memory + " of " + gigabytes(row.memory_limit - spare) +
+                       (spare > 0 ? ", which --min-spare-memory leaves" : ""));
   }
   return comment + ": " + as_text(std::round(static_cast<double>(row.step) / 1e6) / 1e3) + " s" + ", " +
          memory + "\n";
