@@ -278,11 +278,13 @@ class Estimator {
     const Nanoseconds b = costs({OpKind::backward, backward.value()});
     const Nanoseconds sum = checked_add(f, b);
     const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
-    const auto hidden = [&](StageId stage, StageId other, Nanoseconds pass) {
-      const double computation = std::max(0.0, static_cast<double>(pass) / 1e9 - exchange_.at(other));
+    const double again = parallelism_.recompute(backward) == Recompute::full ? 2 : 1;  // exchanges of B
+    const auto hidden = [&](StageId stage, Nanoseconds pass, double exchange) {
+      const double computation = std::max(0.0, static_cast<double>(pass) / 1e9 - exchange);
       return std::min(computation, (1 - workload_.fitted.exposed_share) * exchange_.at(stage));
     };
-    const Nanoseconds beside = sum - nanoseconds(hidden(forward, backward, b) + hidden(backward, forward, f));
+    const Nanoseconds beside = sum - nanoseconds(hidden(forward, b, again * exchange_.at(backward)) +
+                                                 hidden(backward, f, exchange_.at(forward)));
     costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 
@@ -359,27 +361,16 @@ class Estimator {
   double sequence_ = 0;
 };
 
-Nanoseconds times_factor(Nanoseconds cost, double factor) {
-  return factor == 1 ? cost : checked_round(static_cast<double>(cost) * factor);
-}
-
-CostTable scaled(const CostTable& costs, const CostTable& model, const Calibration& calibration) {
-  CostTable result;
-  for (const auto& [key, cost] : costs.entries())
-    result.set(key, times_factor(cost, calibration.factor(model, key)));
-  return result;
-}
-
 /// The same costs, each times the factor of its kind; the end of a step as REDUCE_GRAD and OPT.
 /// Errors: throws Overflow where a cost does not fit in 64 bits.
 AnalyticCosts times_factors(AnalyticCosts costs, const Calibration& calibration) {
   if (calibration.factors.empty()) return costs;
   const CostTable model = std::move(costs.tables.costs);
-  costs.tables.costs = scaled(model, model, calibration);
-  costs.tables.beside_transfers = scaled(costs.tables.beside_transfers, model, calibration);
+  costs.tables.costs = calibration.scaled(model, model);
+  costs.tables.beside_transfers = calibration.scaled(costs.tables.beside_transfers, model);
   for (StepEnd& end : costs.ends) {
-    end.reduction = times_factor(end.reduction, calibration.factor(model, {OpKind::reduce_grad}));
-    end.update = times_factor(end.update, calibration.factor(model, {OpKind::optimizer}));
+    end.reduction = calibration.scaled(end.reduction, model, {OpKind::reduce_grad});
+    end.update = calibration.scaled(end.update, model, {OpKind::optimizer});
   }
   return costs;
 }

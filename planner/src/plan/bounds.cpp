@@ -35,8 +35,7 @@ Workload with_min_factors(Workload work, bool overlaps) {
   const double input = given(OpKind::backward_input, given(OpKind::backward, 1));
   const double weight = given(OpKind::backward_weight, given(OpKind::backward, 1));
   const double backward = given(OpKind::backward, std::max(input, weight));
-  const double parts = std::min({forward, input, weight, backward});
-  const double pair = overlaps ? given(OpKind::overlap, parts) : workload::kMaxFactor;
+  const double pair = overlaps ? given(OpKind::overlap, workload::kMaxFactor) : workload::kMaxFactor;
   factors[OpKind::forward] = std::min(forward, pair);
   // The F of a part of the vocabulary layers has their I.
   factors[OpKind::backward_input] = std::min({forward, input, backward, pair});

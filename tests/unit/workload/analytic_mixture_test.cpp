@@ -142,12 +142,30 @@ TEST(AnalyticMixture, OverlappedPassesHideTheExchangeWithExperts) {
 TEST(AnalyticMixture, OverlappedPassesHideNoMoreThanTheyCompute) {
   Workload workload = mixture();
   workload.fitted.exposed_share = 0;
-  const CostTable fast = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
-  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 1000;
-  const CostTable slow = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
-  const auto longer = [&](OpKind kind) { return slow({kind, 1}) - fast({kind, 1}); };
-  EXPECT_GT(slow({OpKind::overlap, 1, 1}), slow({OpKind::backward, 1}));
-  EXPECT_GT(slow({OpKind::overlap, 1, 1}), longer(OpKind::forward) + longer(OpKind::backward));
+  const double gbytes = *workload.cluster.node.node_gbytes;
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    workload.parallelism.recompute = recompute;
+    workload.cluster.node.node_gbytes = gbytes;
+    const CostTable fast = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+    workload.cluster.node.node_gbytes = gbytes / 1000;
+    const CostTable slow = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+    const auto longer = [&](OpKind kind) { return slow({kind, 1}) - fast({kind, 1}); };
+    EXPECT_GT(slow({OpKind::overlap, 1, 1}), slow({OpKind::backward, 1}));
+    EXPECT_GT(slow({OpKind::overlap, 1, 1}), longer(OpKind::forward) + longer(OpKind::backward));
+  }
+}
+
+/// Whatever the factors are of: what is hidden was found before them.
+TEST(AnalyticMixture, OverlappedPassesTakeTheLongerOneUnderACalibrationToo) {
+  Workload workload = mixture();
+  workload.fitted.exposed_share = 0;
+  for (const std::map<OpKind, double>& factors :
+       {std::map<OpKind, double>{{OpKind::backward, 3}}, {{OpKind::forward, 4}}}) {
+    workload.calibration.factors = factors;
+    const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+    EXPECT_GE(costs({OpKind::overlap, 1, 1}) + 1, costs({OpKind::forward, 1}));
+    EXPECT_GE(costs({OpKind::overlap, 1, 1}) + 1, costs({OpKind::backward, 1}));
+  }
 }
 
 /// The share of overlapped communication is waited for, and a pair of passes has nothing left to hide.

@@ -78,6 +78,8 @@ TEST(CalibrationFactor, IsThatOfTheNextRelativeOrOfTheParts) {
   EXPECT_EQ(factor(OpKind::recompute), 2);
   EXPECT_EQ(factor(OpKind::overlap), 4) << "(2 x 2 + 4 x 5) / 6";
   EXPECT_EQ(factor(OpKind::send_forward), 1);
+  calibration.factors = {{OpKind::forward, 0.1}, {OpKind::backward, 5}};
+  EXPECT_EQ(factor(OpKind::overlap), 4) << "4 x 5 of B are more than 5 x (2 x 0.1 + 4 x 5) / 6";
   calibration.factors = {{OpKind::backward_input, 3}};
   EXPECT_EQ(factor(OpKind::backward), 2.5) << "(3 x 3 + 1 x 1) / 4";
   EXPECT_EQ(factor(OpKind::overlap), 2) << "(2 x 1 + 4 x 2.5) / 6";

@@ -8,6 +8,7 @@
 #include "io/json/file.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::workload {
 namespace {
@@ -122,6 +123,12 @@ double Calibration::factor(const CostTable& model, const CostClass& action) cons
     if (first + second == 0) return 1.0;
     return (first * factor(model, one) + second * factor(model, other)) / (first + second);
   };
+  // Though it hides a part of either, a pair takes no less than the longer one.
+  const auto of_pair = [&](const CostClass& f, const CostClass& b) {
+    const double longer = std::max(static_cast<double>(model(f)) * factor(model, f),
+                                   static_cast<double>(model(b)) * factor(model, b));
+    return std::max(of_parts(f, b), longer / std::max(1.0, static_cast<double>(model(action))));
+  };
   if (factors.contains(action.kind)) return factors.at(action.kind);
   CostClass input = action;
   CostClass weight = action;
@@ -136,10 +143,21 @@ double Calibration::factor(const CostTable& model, const CostClass& action) cons
       weight.kind = OpKind::backward_weight;
       return of_parts(input, weight);
     case OpKind::overlap:
-      return of_parts({OpKind::forward, action.subject}, {OpKind::backward, action.peer});
+      return of_pair({OpKind::forward, action.subject}, {OpKind::backward, action.peer});
     default:
       return 1;
   }
+}
+
+Nanoseconds Calibration::scaled(Nanoseconds cost, const CostTable& model, const CostClass& action) const {
+  const double times = factor(model, action);
+  return times == 1 ? cost : checked_round(static_cast<double>(cost) * times);
+}
+
+CostTable Calibration::scaled(const CostTable& costs, const CostTable& model) const {
+  CostTable result;
+  for (const auto& [action, cost] : costs.entries()) result.set(action, scaled(cost, model, action));
+  return result;
 }
 
 std::string to_json(const Calibration& calibration) {

@@ -63,6 +63,9 @@ struct Calibration {
   [[nodiscard]] bool empty() const { return factors.empty() && collectives.empty() && !constants; }
   /// Of an action whose parts take what a model without factors says.
   [[nodiscard]] double factor(const CostTable& model, const CostClass& action) const;
+  /// What an action takes, times its factor. Errors: throws Overflow where that does not fit in 64 bits.
+  [[nodiscard]] Nanoseconds scaled(Nanoseconds cost, const CostTable& model, const CostClass& action) const;
+  [[nodiscard]] CostTable scaled(const CostTable& costs, const CostTable& model) const;
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
