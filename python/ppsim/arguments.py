@@ -100,9 +100,16 @@ def _take(name: str, value: Any, kind: Any, taker: Taker) -> Any:
     try:
         return taker(value)
     except _OtherTypeError as wrong:
-        found = wrong.found or repr(value)
+        found = wrong.found or _shown(value)
         found = found if len(found) <= _LONGEST else f"{found[:_LONGEST]}..."
         raise Error(f"{name} is {wrong.what}", found=found, expected=wrong.expected or _words(kind)) from None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # more digits than Python prints
+        return "a number of very many digits"
 
 
 class _OtherTypeError(Exception):

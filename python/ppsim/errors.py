@@ -167,7 +167,8 @@ _COUNTED = ("activation-limit", "costs", "grouping", "layers", "memory-limit", "
             "ranks-per-node", "receive-buffers")
 _OPTION = re.compile(
     rf"(?<![\w-])--(?:(?P<text>{'|'.join(_WITH_TEXT)})(?: (?P<value>[\w.:-]*\w))?"
-    rf"|(?P<other>fix|{'|'.join(_COUNTED)})(?: (?P<letter>[A-Z]))?)(?![\w-])"
+    rf"|(?P<other>fix|{'|'.join(_COUNTED)})(?: (?P<letter>[MP]))?)(?![\w-])"
+    r"(?P<then> (?=--\w))?"
 )
 
 
@@ -189,4 +190,4 @@ def _argument(option: re.Match[str]) -> str:
     if not name:  # quoted: a text of the caller's
         return option[0]
     value = f'"{option["value"]}"' if option["value"] else option["letter"] or ""
-    return f"{_RENAMED.get(name, name.replace('-', '_'))}={value}"
+    return f"{_RENAMED.get(name, name.replace('-', '_'))}={value}{', ' if option['then'] else ''}"

@@ -26,7 +26,7 @@ def read(
     Raises FileError with row and column, IllFormed where the rows are no schedule; Error for a dialect of what is no
     CSV, and for communicators of a Schedule.
     """
-    return with_communicators(read_for(path, dialect, communicators), communicators)
+    return with_communicators(read_for(path, dialect, communicators), communicators, path)
 
 
 @checked
@@ -34,25 +34,33 @@ def read_text(
     text: str, *, name: str = "<text>", dialect: str = "auto", communicators: str | None = None
 ) -> _core.Schedule | _core.Program:
     """The same from a text; `name` is the file in messages."""
-    return with_communicators(read_text_for(text, name, dialect, communicators), communicators)
+    return with_communicators(read_text_for(text, name, dialect, communicators), communicators, name)
 
 
 def read_for(path: str | os.PathLike[str], dialect: str, communicators: str | None) -> Ir:
     """What a file has, a CSV under these communicators; what has its own keeps them."""
-    return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, communicators or "per-edge"))
+    policy = "per-edge" if communicators is None else communicators
+    return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, policy))
 
 
 def read_text_for(text: str, name: str, dialect: str, communicators: str | None) -> Ir:
-    return _in_dialect(dialect, lambda known: _core.read_text(text, name, known, communicators or "per-edge"))
+    policy = "per-edge" if communicators is None else communicators
+    return _in_dialect(dialect, lambda known: _core.read_text(text, name, known, policy))
 
 
-def with_communicators(value: Ir, communicators: str | None) -> Ir:
+def with_communicators(value: Ir, communicators: str | None, source: object) -> Ir:
     """A Program with the communicators that are named, if any. Raises Error where a Schedule is to have some."""
     if communicators is None:
         return value
     if isinstance(value, _core.Schedule):
-        raise Error("a Schedule has no communicators", found=f"communicators={communicators!r}", expected="a Program")
+        found = f"communicators={communicators!r} with {named(source)}"
+        raise Error("a Schedule has no communicators", found=found, expected="a Program")
     return value.with_communicators(communicators)
+
+
+def named(source: object) -> str:
+    """What a message calls the source of a schedule."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else type(source).__name__
 
 
 def _in_dialect(dialect: str, reader: Callable[[str], Ir]) -> Ir:

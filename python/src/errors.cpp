@@ -48,11 +48,15 @@ int given_count(const GivenCount& given, const std::string& name) {
   constexpr const char* kCounts = "a whole number of 32 bits";
   if (int count = 0; nb::try_cast(given.value, count)) return count;
   const nb::object whole = nb::steal(PyNumber_Index(given.value.ptr()));
+  if (!whole.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError) == 0) nb::raise_python_error();
   if (!whole.is_valid()) {
     PyErr_Clear();
     return given_value<int>(given.value, name, kCounts);
   }
-  const std::string found = nb::cast<std::string>(nb::str(whole));
+  const nb::object digits = nb::steal(PyObject_Str(whole.ptr()));
+  if (!digits.is_valid()) PyErr_Clear();  // more than Python prints
+  const std::string found =
+      digits.is_valid() ? nb::cast<std::string>(digits) : "a number of very many digits";
   throw CoreError(
       {ErrorCode::bad_argument, name + " is out of range", {.found = found, .expected = kCounts}});
 }

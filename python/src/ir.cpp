@@ -72,10 +72,10 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
               const std::string& communicators) {
   const CsvDialect known = value_of(dialect_from_name(dialect));
   if (known != CsvDialect::torch && is_native_json(text, name)) {
-    throw CoreError({ErrorCode::bad_argument,
-                     "a dialect is the alphabet of a CSV",
-                     {.found = concatenated("dialect=\"", dialect, "\" with ", name),
-                      .expected = "a CSV, or no dialect"}});
+    throw CoreError(
+        {ErrorCode::bad_argument,
+         "a dialect is the alphabet of a CSV",
+         {.found = concatenated("dialect='", dialect, "' with ", name), .expected = "a CSV, or no dialect"}});
   }
   return value_of(ir_from_text(text, name, {known, value_of(policy_from_name(communicators))}));
 }

@@ -156,7 +156,9 @@ def test_what_an_iterator_of_the_caller_raises_is_not_hidden():
 def test_a_number_that_is_too_large_is_out_of_range():
     for call in (
         lambda: ppsim.generate("1f1b", ranks=2**31, microbatches=2),
-        lambda: ppsim.generate("1f1b", ranks=numpy.int64(2**40), microbatches=2),
+        lambda: RUN.svg(width=10**5000),
+        lambda: ONE.svg(width=numpy.int64(2**40)),
+        lambda: ONE.svg(width=10**5000),
         lambda: ppsim.jitter(RUN, seed=2**63),
         lambda: ppsim.simulate(ONE, unit={"F": 1.0, "B": 2.0, "c": float("nan")}),
     ):

@@ -129,10 +129,10 @@ def test_what_a_file_cannot_have_is_refused(tmp_path):
     for name in ("program.json", "program.csv"):
         for policy in ("per-rank", "per-pair"):
             assert ppsim.read(tmp_path / name, communicators=policy) == program.with_communicators(policy)
-    with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
+    with pytest.raises(ppsim.Error, match="a Schedule has no communicators .*schedule.json"):
         ppsim.read(tmp_path / "schedule.json", communicators="per-rank")
     for dialect in ("legacy", "zero-bubble"):
-        with pytest.raises(ppsim.Error, match=f'alphabet of a CSV .found dialect="{dialect}" with '):
+        with pytest.raises(ppsim.Error, match=f"alphabet of a CSV .found dialect='{dialect}' with "):
             ppsim.read_text(schedule.to_json(), dialect=dialect)
     assert ppsim.read(tmp_path / "schedule.json", dialect="torch") == schedule
     (tmp_path / "broken.json").write_text("{")
@@ -153,7 +153,7 @@ def test_exceptions_pickle():
     [
         ("or --dialect legacy", 'or dialect="legacy"'),
         ("--for torch-2.15.", 'target="torch-2.15".'),
-        ("--ranks P --microbatches M, --ranks Pa", "ranks=P microbatches=M, ranks= Pa"),
+        ("--ranks P --microbatches M or --ranks Pa", "ranks=P, microbatches=M or ranks= Pa"),
         ("--activation-limit, --memory-limit", "activation_limit=, memory_limit="),
         ("more nodes or --fix fsdp=on", "more nodes or fixed= fsdp=on"),
         ("my--model and my--x", "my--model and my--x"),

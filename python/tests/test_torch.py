@@ -79,11 +79,16 @@ def test_a_program_is_checked_with_the_communicators_that_are_named(tmp_path):
             with pytest.raises(ppsim.Error, match="a dialect is the alphabet of a CSV"):
                 ppsim.torch.check(given, target=target, dialect="legacy")
     rows = {0: ["0F0", "0B0"]}
-    for given in (ppsim.generate("1f1b", ranks=4, microbatches=8), rows):
+    for given, target in ((ppsim.generate("1f1b", ranks=4, microbatches=8), None), (rows, None), (rows, "torch-2.15")):
         with pytest.raises(ppsim.Error, match="a Schedule has no communicators"):
-            ppsim.torch.program(given, communicators="per-rank")
+            ppsim.torch.program(given, communicators="per-rank", target=target)
+    with pytest.raises(ppsim.Error, match="unknown"):
+        ppsim.torch.check(rows, communicators="")
+    assert ppsim.torch.program(program, dialect="auto") == program
     assert ppsim.torch.check(rows, communicators="per-rank"), "which lowers it"
-    assert ppsim.torch.program(tmp_path / "program.json", communicators="per-rank").communicators == ["world"]
+    for target in (None, "torch-2.15"):
+        known = ppsim.torch.program(tmp_path / "program.json", communicators="per-rank", target=target)
+        assert known.communicators == ["world"]
     with pytest.raises(ppsim.Error, match="alphabet of a CSV .found dialect=.legacy. with .*program.json"):
         ppsim.torch.program(tmp_path / "program.json", dialect="legacy")
     with pytest.raises(ppsim.Error, match="layers are those of a job"):
@@ -97,6 +102,11 @@ def test_what_is_no_schedule_is_refused():
         ppsim.torch.check(17)
     with pytest.raises(ppsim.Error, match="row for each rank"):
         ppsim.torch.check({0: [], 2: []})
+    with pytest.raises(ppsim.Error, match="row for each rank"):
+        ppsim.torch.check({0: ["0F0"], "a": ["0B0"]})
+    for row in (None, 7, "0F0"):
+        with pytest.raises(ppsim.Error, match="row of rank 0 is no list"):
+            ppsim.torch.check({0: row})
     with pytest.raises(ppsim.FileError, match="<pipeline_order>:1:1"):
         ppsim.torch.check({0: ["0X0"]})
 

@@ -12,7 +12,7 @@ from ppsim._native import _core
 from ppsim.annotations import github
 from ppsim.arguments import checked, text
 from ppsim.errors import Error
-from ppsim.files import read_for, read_text_for, with_communicators
+from ppsim.files import named, read_for, read_text_for, with_communicators
 from ppsim.targets import check_alone, load, load_text, program_for, targets
 from ppsim.torch.jobs import is_job, read_job
 from ppsim.verification import Verdict, proved, verify
@@ -47,16 +47,11 @@ def program(
     _check_dialect(dialect, schedule)
     if is_job(schedule):
         job = read_job(schedule, layers=layers, target=target or targets()[0])
-        return with_communicators(job.checked(), communicators)
+        return with_communicators(job.checked(), communicators, schedule)
     _check_no_job(layers)
-    if target is None:
-        return with_communicators(_loaded(schedule, dialect, communicators), communicators)
-    if isinstance(schedule, _core.Schedule | _core.Program):
+    if target is not None and isinstance(schedule, _core.Schedule | _core.Program):
         return program_for(schedule, target=target, communicators=communicators)
-    check_alone(target, dialect=None if dialect == "torch" else dialect)
-    if isinstance(schedule, str | pathlib.PurePath):
-        return load(text("schedule", os.fspath(schedule)), target=target, communicators=communicators)
-    return load_text(_cells_of(schedule), name=_ORDER, target=target, communicators=communicators)
+    return with_communicators(_loaded(schedule, dialect, communicators, target), communicators, schedule)
 
 
 @checked
@@ -111,30 +106,37 @@ def _checked(
 ) -> Verdict:
     target, communicators = loading["target"], loading["communicators"]
     if target is not None:
-        known = schedule
-        if not isinstance(schedule, _core.Schedule | _core.Program):
-            known = program(schedule, target=target, dialect=loading["dialect"], communicators=communicators)
+        known = _loaded(schedule, loading["dialect"], communicators, target)
         verdict = verify(known, target=target, transport=transport, communicators=communicators, **options)
         return proved(replace(verdict, about=about))
-    usual = communicators or "per-pair"
-    known = _loaded(schedule, loading["dialect"], usual)
+    usual = "per-pair" if communicators is None else communicators
+    known = _loaded(schedule, loading["dialect"], usual, None)
     asked = usual if isinstance(known, _core.Schedule) else communicators  # a Program has its own
     return proved(verify(known, transport=transport, communicators=asked, **options))
 
 
-def _loaded(schedule: Any, dialect: str, communicators: str | None) -> _core.Schedule | _core.Program:
-    """What `program` takes but a job, in no target: under these communicators where it has none of its own."""
+def _loaded(
+    schedule: Any, dialect: str, communicators: str | None, target: str | None
+) -> _core.Schedule | _core.Program:
+    """What `program` takes but a job, as the target loads it: under these communicators where it has none of its own."""
     if isinstance(schedule, _core.Schedule | _core.Program):
         return schedule
+    check_alone(target, dialect=None if dialect == "torch" else dialect)
     if isinstance(schedule, str | pathlib.PurePath):
-        return read_for(text("schedule", os.fspath(schedule)), dialect, communicators)
-    return read_text_for(_cells_of(schedule), _ORDER, dialect, communicators)
+        path = text("schedule", os.fspath(schedule))
+        if target is not None:
+            return load(path, target=target, communicators=communicators)
+        return read_for(path, dialect, communicators)
+    cells = _cells_of(schedule)
+    if target is not None:
+        return load_text(cells, name=_ORDER, target=target, communicators=communicators)
+    return read_text_for(cells, _ORDER, dialect, communicators)
 
 
 def _check_dialect(dialect: str, schedule: Any) -> None:
-    if dialect != "torch" and (is_job(schedule) or isinstance(schedule, _core.Schedule | _core.Program)):
-        named = schedule if isinstance(schedule, str | pathlib.PurePath) else type(schedule).__name__
-        raise Error("a dialect is the alphabet of a CSV", found=f"dialect={dialect!r} with {named}", expected="a CSV")
+    if dialect not in ("torch", "auto") and (is_job(schedule) or isinstance(schedule, _core.Schedule | _core.Program)):
+        found = f"dialect={dialect!r} with {named(schedule)}"
+        raise Error("a dialect is the alphabet of a CSV", found=found, expected="a CSV, or no dialect")
 
 
 def _check_no_job(layers: int | None) -> None:
@@ -160,8 +162,11 @@ def _order_of(schedule: Any) -> PipelineOrder:
             found=type(schedule).__name__,
             expected="a path, a schedule with pipeline_order, or a dictionary of rank to actions",
         )
-    if sorted(schedule) != list(range(len(schedule))):
-        raise Error("a row for each rank is needed", found=f"ranks {sorted(schedule)}", expected="0, 1, 2, ...")
+    if set(schedule) != set(range(len(schedule))):
+        raise Error("a row for each rank is needed", found=f"ranks {list(schedule)}", expected="0, 1, 2, ...")
+    for rank, row in schedule.items():
+        if isinstance(row, str) or not isinstance(row, Sequence):
+            raise Error(f"the row of rank {rank} is no list", found=repr(row), expected="actions, or None for idle cells")
     return schedule
 
 
