@@ -54,7 +54,7 @@ struct MeasuredCollective {
 struct Calibration {
   /// Of what the model says that actions of a kind take. One that is not here has that of its next relative,
   /// I and W that of B, R that of F, or of its parts: B takes as much longer as its I and W do together, an
-  /// overlapped pair as its F and B.
+  /// overlapped pair as its F and B, and no less than either.
   std::map<OpKind, double> factors;
   std::vector<MeasuredCollective> collectives;
   std::optional<FittedConstants> constants;
