@@ -142,6 +142,7 @@ TEST(AnalyticMixture, OverlappedPassesHideTheExchangeWithExperts) {
 TEST(AnalyticMixture, OverlappedPassesHideNoMoreThanTheyCompute) {
   Workload workload = mixture();
   workload.fitted.exposed_share = 0;
+  workload.parallelism.expert = 16;  // over two nodes
   const double gbytes = *workload.cluster.node.node_gbytes;
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     workload.parallelism.recompute = recompute;
@@ -150,6 +151,7 @@ TEST(AnalyticMixture, OverlappedPassesHideNoMoreThanTheyCompute) {
     workload.cluster.node.node_gbytes = gbytes / 1000;
     const CostTable slow = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
     const auto longer = [&](OpKind kind) { return slow({kind, 1}) - fast({kind, 1}); };
+    EXPECT_GT(longer(OpKind::forward), 10 * fast({OpKind::forward, 1}));
     EXPECT_GT(slow({OpKind::overlap, 1, 1}), slow({OpKind::backward, 1}));
     EXPECT_GT(slow({OpKind::overlap, 1, 1}), longer(OpKind::forward) + longer(OpKind::backward));
   }
@@ -159,8 +161,10 @@ TEST(AnalyticMixture, OverlappedPassesHideNoMoreThanTheyCompute) {
 TEST(AnalyticMixture, OverlappedPassesTakeTheLongerOneUnderACalibrationToo) {
   Workload workload = mixture();
   workload.fitted.exposed_share = 0;
+  workload.parallelism.expert = 16;
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 8;
   for (const std::map<OpKind, double>& factors :
-       {std::map<OpKind, double>{{OpKind::backward, 3}}, {{OpKind::forward, 4}}}) {
+       {std::map<OpKind, double>{{OpKind::backward, 5}}, {{OpKind::forward, 9}}}) {
     workload.calibration.factors = factors;
     const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
     EXPECT_GE(costs({OpKind::overlap, 1, 1}) + 1, costs({OpKind::forward, 1}));
