@@ -54,7 +54,7 @@ PlacedCosts::PlacedCosts(const Workload& work, std::shared_ptr<const Placement> 
   stages_.resize(as_size(pipeline.stages()));
   for (const StageId stage : pipeline.stage_ids())
     read_stage(stage, work.parallelism.recompute(stage) == Recompute::full);
-  if (has_experts_ || !work.calibration.factors.empty()) read_pairs();  // rounded, if no less
+  if (has_experts_ || !work.calibration.factors.empty()) read_pairs();  // by rounding, at least
   read_sizes();
 }
 
